@@ -1,0 +1,108 @@
+//! Atomics as a [`Platform`](crate::Platform) supplies them.
+//!
+//! The locks never name `core::sync::atomic` types. Real machines plug those in; a model checker or
+//! a simulator plugs in its own, which see every access.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Something a CPU can wait on: a location with an atomic load.
+pub trait Watch: Send + Sync + 'static {
+    /// What a load yields.
+    type Value: Copy;
+
+    /// Atomically loads the current value.
+    fn load(&self, order: Ordering) -> Self::Value;
+}
+
+/// An atomic integer of one access size.
+///
+/// The methods have the meaning of their namesakes in [`core::sync::atomic`].
+pub trait Atomic<T: Copy>: Watch<Value = T> {
+    /// A new atomic holding `value`.
+    fn new(value: T) -> Self;
+    /// Atomic store.
+    fn store(&self, value: T, order: Ordering);
+    /// Atomic exchange; returns the previous value.
+    fn swap(&self, value: T, order: Ordering) -> T;
+    /// Strong compare-and-exchange.
+    ///
+    /// # Errors
+    /// The value found, if it was not `current`.
+    fn compare_exchange(
+        &self,
+        current: T,
+        new: T,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<T, T>;
+    /// Wrapping add; returns the previous value.
+    fn fetch_add(&self, value: T, order: Ordering) -> T;
+    /// Bitwise or; returns the previous value.
+    fn fetch_or(&self, value: T, order: Ordering) -> T;
+    /// Bitwise and; returns the previous value.
+    fn fetch_and(&self, value: T, order: Ordering) -> T;
+}
+
+/// A type with an all-zero value that can be named in a constant (an unlocked lock word, an empty node).
+pub trait ConstZero: Sized {
+    /// The zero value.
+    // A constant with interior mutability is the point: each use is a fresh value, as with
+    // `lock_api::RawMutex::INIT`.
+    const ZERO: Self;
+}
+
+macro_rules! core_atomic {
+    ($atomic:ty, $value:ty) => {
+        impl Watch for $atomic {
+            type Value = $value;
+            #[inline(always)]
+            fn load(&self, order: Ordering) -> $value {
+                <$atomic>::load(self, order)
+            }
+        }
+
+        impl Atomic<$value> for $atomic {
+            #[inline(always)]
+            fn new(value: $value) -> Self {
+                <$atomic>::new(value)
+            }
+            #[inline(always)]
+            fn store(&self, value: $value, order: Ordering) {
+                <$atomic>::store(self, value, order);
+            }
+            #[inline(always)]
+            fn swap(&self, value: $value, order: Ordering) -> $value {
+                <$atomic>::swap(self, value, order)
+            }
+            #[inline(always)]
+            fn compare_exchange(
+                &self,
+                current: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                <$atomic>::compare_exchange(self, current, new, success, failure)
+            }
+            #[inline(always)]
+            fn fetch_add(&self, value: $value, order: Ordering) -> $value {
+                <$atomic>::fetch_add(self, value, order)
+            }
+            #[inline(always)]
+            fn fetch_or(&self, value: $value, order: Ordering) -> $value {
+                <$atomic>::fetch_or(self, value, order)
+            }
+            #[inline(always)]
+            fn fetch_and(&self, value: $value, order: Ordering) -> $value {
+                <$atomic>::fetch_and(self, value, order)
+            }
+        }
+
+        impl ConstZero for $atomic {
+            const ZERO: Self = <$atomic>::new(0);
+        }
+    };
+}
+
+core_atomic!(AtomicU32, u32);
+core_atomic!(AtomicU64, u64);

@@ -1,0 +1,70 @@
+//! Lock events: every counter, defined once for all machines.
+
+macro_rules! lock_events {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
+        /// Something a lock did that is worth counting.
+        ///
+        /// Names follow Linux's `lock_event_counts` where an event of the same meaning exists there.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(usize)]
+        pub enum LockEvent {
+            $($(#[doc = $doc])+ $variant,)+
+        }
+
+        impl LockEvent {
+            /// Every event, in the order of their discriminants.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+            /// How many events there are.
+            pub const COUNT: usize = Self::ALL.len();
+
+            /// The event's stable name.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ }
+            }
+
+            /// What is counted, in one sentence.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($doc,)+).trim_ascii(),)+ }
+            }
+        }
+    };
+}
+
+lock_events! {
+    /// Acquisitions that found the lock taken and had to wait or retry, for any lock.
+    Contended = "lock_contended",
+    /// Acquisitions through the pending bit of a native qspinlock.
+    LockPending = "lock_pending",
+    /// Acquisitions through the queue: native counts on queueing, paravirtual on becoming head.
+    LockSlowpath = "lock_slowpath",
+    /// Waiters that used the CPU's second queue node.
+    LockUseNode2 = "lock_use_node2",
+    /// Waiters that used the CPU's third queue node.
+    LockUseNode3 = "lock_use_node3",
+    /// Waiters that used the CPU's fourth queue node.
+    LockUseNode4 = "lock_use_node4",
+    /// Waiters that found all four nodes of their CPU in use and fell back to retrying.
+    LockNoNode = "lock_no_node",
+    /// Hash slots probed to insert sleeping queue heads (average: per pv_kick_unlock).
+    PvHashHops = "pv_hash_hops",
+    /// Releases that had to kick a sleeping queue head.
+    PvKickUnlock = "pv_kick_unlock",
+    /// Wake-ups from a halt that saw a kick's time stamp.
+    PvKickWake = "pv_kick_wake",
+    /// Ticks spent inside kicks (average: per pv_kick_unlock).
+    PvLatencyKick = "pv_latency_kick",
+    /// Ticks from kick to running again (average: per pv_kick_wake).
+    PvLatencyWake = "pv_latency_wake",
+    /// Acquisitions that stole the lock past the queue.
+    PvLockStealing = "pv_lock_stealing",
+    /// Queued waiters that woke without having become queue head.
+    PvSpuriousWakeup = "pv_spurious_wakeup",
+    /// Queue heads that halted again for the same acquisition.
+    PvWaitAgain = "pv_wait_again",
+    /// Queued waiters that halted early because the one before them was not running.
+    PvWaitEarly = "pv_wait_early",
+    /// Halts of queue heads.
+    PvWaitHead = "pv_wait_head",
+    /// Halts of queued waiters.
+    PvWaitNode = "pv_wait_node",
+}

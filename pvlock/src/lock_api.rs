@@ -1,0 +1,46 @@
+//! The raw traits of the [`lock_api`] crate, so that `lock_api::Mutex<RawQSpinLock<P>, T>` works.
+#![allow(unsafe_code)] // lock_api's traits are unsafe to implement.
+
+use crate::atomic::ConstZero;
+use crate::{Platform, RawLock};
+use lock_api::GuardNoSend;
+
+macro_rules! raw_mutex {
+    ($($lock:ty $(, const $flag:ident)?;)+) => {$(
+        // SAFETY: these locks exclude each other's holders (tests/stepper.rs, tests/loom.rs), and
+        // the guard cannot leave the CPU that took the lock (GuardNoSend), as Platform requires.
+        unsafe impl<P: Platform $(, const $flag: bool)?> lock_api::RawMutex for $lock
+        where
+            $lock: ConstZero + RawLock,
+        {
+            const INIT: Self = Self::ZERO;
+            type GuardMarker = GuardNoSend;
+
+            #[inline]
+            fn lock(&self) {
+                RawLock::lock(self);
+            }
+
+            #[inline]
+            fn try_lock(&self) -> bool {
+                RawLock::try_lock(self)
+            }
+
+            #[inline]
+            unsafe fn unlock(&self) {
+                RawLock::unlock(self);
+            }
+
+            #[inline]
+            fn is_locked(&self) -> bool {
+                RawLock::is_locked(self)
+            }
+        }
+    )+};
+}
+
+raw_mutex! {
+    crate::tas::RawTas<P>;
+    crate::ticket::RawTicket<P>;
+    crate::qspinlock::RawQSpinLock<P, PV>, const PV;
+}

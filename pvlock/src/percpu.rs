@@ -1,0 +1,139 @@
+//! Per-CPU lock storage: the queue nodes.
+
+use crate::Platform;
+use crate::atomic::{Atomic, ConstZero};
+use core::fmt;
+
+/// Lock contexts a CPU can wait in at once: task, soft interrupt, interrupt, NMI.
+pub const MAX_NODES: usize = 4;
+
+/// Bits of a [`NodeRef`] that say which of the CPU's nodes it names.
+const INDEX_BITS: u32 = 2;
+
+/// A waiter's place in an MCS queue.
+///
+/// Only [`Node::next`] of the predecessor and [`Node::locked`] are written by others, and
+/// [`Node::state`] by the owner that advances a halted waiter.
+#[repr(C)]
+pub struct Node<P: Platform> {
+    /// The successor's [`NodeRef`], 0 while there is none.
+    pub next: P::U32,
+    /// 1 once this waiter is queue head.
+    pub locked: P::U32,
+    /// Paravirtual state of the waiter, see [`crate::qspinlock`].
+    pub state: P::U32,
+    /// Nodes in use on this CPU (first node only).
+    pub count: P::U32,
+}
+
+impl<P: Platform> Default for Node<P> {
+    fn default() -> Self {
+        Self {
+            next: P::U32::new(0),
+            locked: P::U32::new(0),
+            state: P::U32::new(0),
+            count: P::U32::new(0),
+        }
+    }
+}
+
+/// Everything the locks keep per CPU. All zeros is the initial state.
+///
+/// The nodes fill one 64-byte line; the alignment keeps the neighbour CPU out of the line pair that
+/// the hardware prefetches together.
+#[repr(C, align(128))]
+pub struct PerCpu<P: Platform> {
+    /// One node for each context.
+    pub nodes: [Node<P>; MAX_NODES],
+    /// When this CPU was last kicked, in ticks; 0 once it has noticed.
+    pub kick_time: P::U64,
+}
+
+impl<P: Platform> Default for PerCpu<P> {
+    fn default() -> Self {
+        Self {
+            nodes: core::array::from_fn(|_| Node::default()),
+            kick_time: P::U64::new(0),
+        }
+    }
+}
+
+impl<P: Platform> ConstZero for PerCpu<P>
+where
+    P::U32: ConstZero,
+    P::U64: ConstZero,
+{
+    const ZERO: Self = Self {
+        nodes: [const {
+            Node {
+                next: P::U32::ZERO,
+                locked: P::U32::ZERO,
+                state: P::U32::ZERO,
+                count: P::U32::ZERO,
+            }
+        }; MAX_NODES],
+        kick_time: P::U64::ZERO,
+    };
+}
+
+/// A node's name: `(cpu + 1) << 2 | index`, never 0, at most 16 bits wide.
+///
+/// It stands for a pointer to the node, fits into the tail of a lock word, and, unlike a pointer,
+/// means the same to guest, host and simulator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeRef(u16);
+
+impl NodeRef {
+    /// Names node `index` of `cpu`.
+    ///
+    /// # Panics
+    /// If `cpu` is 2^14 - 1 or more, or `index` is [`MAX_NODES`] or more: the word could not name it.
+    pub fn new(cpu: u32, index: usize) -> Self {
+        assert!(cpu < crate::MAX_CPUS && index < MAX_NODES);
+        #[expect(clippy::cast_possible_truncation, reason = "both checked above")]
+        Self(((cpu + 1) << INDEX_BITS | index as u32) as u16)
+    }
+
+    /// The node of that name, `None` for 0.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "callers hold 16-bit names in u32 atomics"
+    )]
+    pub const fn from_raw(raw: u32) -> Option<Self> {
+        if raw == 0 {
+            None
+        } else {
+            Some(Self(raw as u16))
+        }
+    }
+
+    /// The name as a number.
+    pub const fn raw(self) -> u16 {
+        self.0
+    }
+
+    /// The CPU whose node it is.
+    pub const fn cpu(self) -> u32 {
+        (self.0 >> INDEX_BITS) as u32 - 1
+    }
+
+    /// Which of the CPU's nodes it is.
+    pub const fn index(self) -> usize {
+        (self.0 & ((1 << INDEX_BITS) - 1)) as usize
+    }
+
+    /// The node itself.
+    pub fn node<P: Platform>(self) -> &'static Node<P> {
+        &P::percpu(self.cpu()).nodes[self.index()]
+    }
+}
+
+impl fmt::Display for NodeRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "vCPU {}", self.cpu())?;
+        if self.index() > 0 {
+            write!(f, " (node {})", self.index())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,120 @@
+//! What a lock needs from the machine it runs on.
+
+use crate::atomic::{Atomic, Watch};
+use crate::event::LockEvent;
+use crate::percpu::PerCpu;
+use crate::pv_hash::HashSlot;
+use crate::word::LockWord;
+use core::sync::atomic::Ordering;
+
+/// A machine: real vCPUs, host threads, a simulator or a model checker.
+///
+/// All methods are static, because a lock carries no reference to its machine. An implementation
+/// that can run several machines at once finds the current one through the executing thread.
+///
+/// # What must hold while a lock is held or waited for
+/// [`cpu`](Self::cpu) must not change between the start of `lock` and the end of `unlock` (a kernel
+/// disables preemption), since waiters queue on per-CPU nodes and a paravirtual lock may be hashed
+/// without atomics because the same CPU releases it.
+pub trait Platform: Sized + Send + Sync + 'static {
+    /// A 32-bit atomic.
+    type U32: Atomic<u32>;
+    /// A 64-bit atomic.
+    type U64: Atomic<u64>;
+    /// The word of a queued spinlock or ticket lock.
+    type LockWord: LockWord;
+
+    /// How often a native qspinlock re-reads the word while a pending owner takes over, before it
+    /// queues. Longer pays where the takeover is slow to become visible.
+    const PENDING_LOOPS: u32 = 1;
+
+    /// The executing CPU, counted from 0 without gaps, below 2^14 - 1.
+    fn cpu() -> u32;
+
+    /// The lock storage of `cpu`.
+    fn percpu(cpu: u32) -> &'static PerCpu<Self>;
+
+    /// The table in which sleeping queue heads are found; see [`crate::pv_hash`] for its length.
+    fn pv_hash() -> &'static [HashSlot<Self>];
+
+    /// A memory fence.
+    fn fence(order: Ordering) {
+        core::sync::atomic::fence(order);
+    }
+
+    /// One turn of a busy-wait loop (x86 `pause`).
+    fn relax();
+
+    /// Waits until `done` holds for the value of `word`, and returns that value.
+    ///
+    /// The load that ends the wait has ordering `order`.
+    fn spin_until<W: Watch>(
+        word: &W,
+        order: Ordering,
+        mut done: impl FnMut(W::Value) -> bool,
+    ) -> W::Value {
+        loop {
+            let value = word.load(order);
+            if done(value) {
+                return value;
+            }
+            Self::relax();
+        }
+    }
+
+    /// As [`spin_until`](Self::spin_until), but gives up when `budget`, counted in turns of the
+    /// loop, has run out. What is left of the budget stays in it.
+    fn spin_for<W: Watch>(
+        word: &W,
+        order: Ordering,
+        budget: &mut u32,
+        mut done: impl FnMut(W::Value) -> bool,
+    ) -> Option<W::Value> {
+        while *budget > 0 {
+            *budget -= 1;
+            let value = word.load(order);
+            if done(value) {
+                return Some(value);
+            }
+            Self::relax();
+        }
+        None
+    }
+
+    /// Gives up the executing CPU until it is kicked, provided that `asleep` holds for `word`.
+    ///
+    /// The check and the block must be one step with respect to [`kick`](Self::kick): a kick that
+    /// comes after the check and before the block must end the block at once. (A sticky kick
+    /// does it: what a kick leaves behind makes the next halt return.) May return early.
+    fn halt_while<W: Watch>(word: &W, asleep: impl Fn(W::Value) -> bool);
+
+    /// Ends the present or the next halt of `cpu`. Harmless if it is running.
+    ///
+    /// A release: whatever the caller wrote before is visible to `cpu` when its halt returns.
+    fn kick(cpu: u32);
+
+    /// Offers the rest of this CPU's time to `cpu`.
+    fn yield_to(cpu: u32);
+
+    /// Whether the hypervisor has descheduled `cpu`; `None` where that cannot be known.
+    fn vcpu_is_preempted(cpu: u32) -> Option<bool>;
+
+    /// Monotonic time in ticks of the platform's clock (the TSC on x86), for statistics.
+    fn now() -> u64;
+
+    /// Turns of the wait loop before a paravirtual waiter halts.
+    ///
+    /// 2^15 is what Linux uses on x86 and powerpc: 0.2 to 1.6 ms, depending on the cost of `pause`.
+    fn pv_spin_threshold() -> u32 {
+        1 << 15
+    }
+
+    /// Counts `n` more of `event` on this CPU.
+    fn count(event: LockEvent, n: u64);
+
+    /// The key under which `lock` is hashed. The address by default; a machine that must not depend
+    /// on addresses returns something stable.
+    fn lock_key<L>(lock: &L) -> u64 {
+        core::ptr::from_ref(lock).addr() as u64
+    }
+}

@@ -1,0 +1,298 @@
+//! `qspinlock` and `pv-qspinlock`: the queued spinlock, native and paravirtual.
+//!
+//! Waiters queue on per-CPU MCS nodes (Mellor-Crummey and Scott, TOCS 1991), so that each spins on a
+//! line of its own, while the lock stays one 32-bit word:
+//!
+//! | bits  | field   | meaning                                                          |
+//! |-------|---------|------------------------------------------------------------------|
+//! | 0-7   | locked  | 0 free, 1 held, 3 held and the queue head sleeps (pv only)        |
+//! | 8-15  | pending | native: one waiter spins on the word; pv: the queue head is awake |
+//! | 16-31 | tail    | [`NodeRef`] of the last waiter, 0 if nobody queues                |
+//!
+//! States are written (tail, pending, locked); `n` is any tail, `*` anything.
+//!
+//! ```text
+//!            fast path                            unlock
+//! (0,0,0) ---------------> (0,0,1) ------------------------------> (0,0,0)
+//!                             | second comer takes pending (native)
+//!                             v        holder leaves       takes over
+//!                          (0,1,1) ------------> (0,1,0) ------------> (0,0,1)
+//!                             | third comer queues
+//!                             v
+//!                          (n,*,*)   the head claims when locked and pending are both clear:
+//!                                    (n,0,0) -> (0,0,1) if it is also the tail, else (n,0,1)
+//! ```
+//!
+//! # Orderings
+//! | step                         | ordering | pairs with                                        |
+//! |------------------------------|----------|---------------------------------------------------|
+//! | fast path, try_lock          | Acquire  | Release of locked in unlock                        |
+//! | set pending                  | AcqRel   | as above, when the lock is found free; it is an acquisition |
+//! | pending owner's and head's wait | Acquire | as above; lets the claiming store or CAS be Relaxed |
+//! | exchange of the tail         | AcqRel   | itself: publishes our node's initial values to the successor and predecessor |
+//! | store of `prev.next`         | Release  | Acquire load of `next` by the predecessor: our `locked = 0` precedes its `locked = 1` |
+//! | `next.locked = 1`            | Release  | Acquire wait on our own `locked`                   |
+//!
+//! What the paravirtual variant adds is in [`pv`]. Which variant a type is, is a const generic.
+
+pub mod pv;
+
+use crate::atomic::{Atomic, ConstZero, Watch};
+use crate::event::LockEvent;
+use crate::percpu::{MAX_NODES, Node, NodeRef};
+use crate::word::LockWord;
+use crate::{Platform, RawLock};
+use core::fmt;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::compiler_fence;
+
+/// The queued spinlock; see the [module](self) documentation. `PV` chooses the paravirtual one.
+#[repr(transparent)]
+pub struct RawQSpinLock<P: Platform, const PV: bool = false> {
+    word: P::LockWord,
+}
+
+/// The paravirtual queued spinlock.
+pub type RawPvQSpinLock<P> = RawQSpinLock<P, true>;
+
+// Values of the locked byte.
+const UNLOCKED: u8 = 0;
+const LOCKED: u8 = 1;
+/// Held, and the queue head sleeps: release through the hash table (pv only).
+const SLOW: u8 = 3;
+
+// Lanes of the word for sub-word accesses.
+const LOCKED_LANE: usize = 0;
+const PENDING_LANE: usize = 1;
+/// Half-word lane of locked and pending together.
+const LOCKED_PENDING_LANE: usize = 0;
+/// Half-word lane.
+const TAIL_LANE: usize = 1;
+
+// Masks and values in the whole word.
+const LOCKED_MASK: u32 = 0xff;
+const PENDING_BIT: u32 = 8;
+const PENDING: u32 = 1 << PENDING_BIT;
+const TAIL_SHIFT: u32 = 16;
+const TAIL_MASK: u32 = 0xffff << TAIL_SHIFT;
+const WORD_LOCKED: u32 = LOCKED as u32;
+
+const fn locked(word: u32) -> bool {
+    word & LOCKED_MASK != 0
+}
+
+/// Neither held nor about to be taken by a pending waiter.
+const fn available(word: u32) -> bool {
+    word & (LOCKED_MASK | PENDING) == 0
+}
+
+const fn tail(word: u32) -> u32 {
+    (word & TAIL_MASK) >> TAIL_SHIFT
+}
+
+impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
+    #[cold]
+    #[inline(never)]
+    fn lock_slow(&self, seen: u32) {
+        P::count(LockEvent::Contended, 1);
+        // Paravirtual waiters do not use pending this way: see the `pv` module.
+        if !PV && self.lock_pending(seen) {
+            return;
+        }
+        self.lock_queued();
+    }
+
+    /// Waits as the only contender, on the word itself. False if there are others: queue.
+    fn lock_pending(&self, mut seen: u32) -> bool {
+        // (0,1,0): a pending owner is taking over. A few more looks often spare us the queue.
+        let mut looks = P::PENDING_LOOPS;
+        while seen == PENDING && looks > 0 {
+            P::relax();
+            seen = self.word.load(Relaxed);
+            looks -= 1;
+        }
+        if seen & !LOCKED_MASK != 0 {
+            return false;
+        }
+
+        // (0,0,*) -> (0,1,*). AcqRel: Acquire if we find it free; see the table.
+        let seen = self.word.fetch_set_bit(PENDING_BIT, AcqRel);
+        if seen & !LOCKED_MASK != 0 {
+            // (n,0,*) -> (n,1,*) was wrong: take it back, unless pending is another's.
+            if seen & PENDING == 0 {
+                self.word.store_u8(PENDING_LANE, 0, Release);
+            }
+            return false;
+        }
+
+        if locked(seen) {
+            // Acquire pairs with the Release in unlock().
+            P::spin_until(&self.word, Acquire, |word| !locked(word));
+        }
+        // (n,1,0) -> (n,0,1). Nobody else may take the lock while pending is ours, so a store does.
+        // Release orders the taking of pending before it for the head, which then leaves its wait.
+        self.word
+            .store_u16(LOCKED_PENDING_LANE, u16::from(LOCKED), Release);
+        P::count(LockEvent::LockPending, 1);
+        true
+    }
+
+    fn lock_queued(&self) {
+        let cpu = P::cpu();
+        let depth_word = &P::percpu(cpu).nodes[0].count;
+        let depth = depth_word.load(Relaxed);
+        depth_word.store(depth + 1, Relaxed);
+        // An interrupt on this CPU must see the raised depth before we touch the node, or its own
+        // waits would overwrite it.
+        compiler_fence(AcqRel);
+        if !PV {
+            P::count(LockEvent::LockSlowpath, 1);
+        }
+
+        match depth as usize {
+            depth @ 0..MAX_NODES => {
+                match depth {
+                    0 => {}
+                    1 => P::count(LockEvent::LockUseNode2, 1),
+                    2 => P::count(LockEvent::LockUseNode3, 1),
+                    _ => P::count(LockEvent::LockUseNode4, 1),
+                }
+                self.wait_in_queue(NodeRef::new(cpu, depth));
+            }
+            _ => {
+                P::count(LockEvent::LockNoNode, 1);
+                while !self.try_lock_unqueued() {
+                    P::relax();
+                }
+            }
+        }
+
+        compiler_fence(AcqRel);
+        depth_word.store(depth, Relaxed);
+    }
+
+    /// The last try before queueing: plain for native, stealing for paravirtual.
+    fn try_lock_unqueued(&self) -> bool {
+        if PV { self.pv_steal() } else { self.try_lock() }
+    }
+
+    fn wait_in_queue(&self, me: NodeRef) {
+        let node: &Node<P> = me.node();
+        node.locked.store(0, Relaxed);
+        node.next.store(0, Relaxed);
+        if PV {
+            node.state.store(pv::RUNNING, Relaxed);
+        }
+        // Bringing our node's line in took a while: the lock may have become free.
+        if self.try_lock_unqueued() {
+            return;
+        }
+
+        // (p,*,*) -> (me,*,*). AcqRel: see the table.
+        let before = self.word.swap_u16(TAIL_LANE, me.raw(), AcqRel);
+        let mut next = 0;
+        if let Some(prev) = NodeRef::from_raw(before.into()) {
+            let prev: &Node<P> = prev.node();
+            // Release pairs with the Acquire load of next below, in the predecessor.
+            prev.next.store(me.raw().into(), Release);
+            if PV {
+                pv::wait_node(node, prev);
+            }
+            // Acquire pairs with the Release store of locked below, in the predecessor.
+            P::spin_until(&node.locked, Acquire, |locked| locked != 0);
+            next = node.next.load(Acquire);
+        }
+
+        // We are the head.
+        let word = if PV {
+            self.pv_lock_as_head(me)
+        } else {
+            // Acquire pairs with the Release in unlock().
+            P::spin_until(&self.word, Acquire, available)
+        };
+        if tail(word) == me.raw().into()
+            // (me,0,*) -> (0,0,1). Relaxed: the lock was acquired by the wait above.
+            && self.word.compare_exchange(word, WORD_LOCKED, Relaxed, Relaxed).is_ok()
+        {
+            return;
+        }
+        if !PV {
+            // (n,*,0) -> (n,*,1); `*` because a late comer may be setting and clearing pending.
+            self.word.store_u8(LOCKED_LANE, LOCKED, Relaxed);
+        }
+
+        // Somebody queued behind us; it may not have linked itself yet.
+        if next == 0 {
+            next = P::spin_until(&node.next, Acquire, |next| next != 0);
+        }
+        if let Some(next) = NodeRef::from_raw(next) {
+            // Release pairs with the Acquire wait on locked above, in the successor.
+            next.node::<P>().locked.store(1, Release);
+            if PV {
+                self.pv_advance(next);
+            }
+        }
+    }
+}
+
+impl<P: Platform, const PV: bool> RawLock for RawQSpinLock<P, PV> {
+    fn new() -> Self {
+        Self {
+            word: P::LockWord::new(0),
+        }
+    }
+
+    #[inline(always)]
+    fn lock(&self) {
+        // (0,0,0) -> (0,0,1). Acquire pairs with the Release in unlock().
+        if let Err(seen) = self.word.compare_exchange(0, WORD_LOCKED, Acquire, Relaxed) {
+            self.lock_slow(seen);
+        }
+    }
+
+    #[inline]
+    fn try_lock(&self) -> bool {
+        self.word.load(Relaxed) == 0
+            // Acquire pairs with the Release in unlock().
+            && self.word.compare_exchange(0, WORD_LOCKED, Acquire, Relaxed).is_ok()
+    }
+
+    #[inline(always)]
+    fn unlock(&self) {
+        if PV {
+            self.pv_unlock();
+        } else {
+            // (*,*,1) -> (*,*,0). Release pairs with every Acquire on the word.
+            self.word.store_u8(LOCKED_LANE, UNLOCKED, Release);
+        }
+    }
+
+    fn is_locked(&self) -> bool {
+        self.word.load(Relaxed) != 0
+    }
+}
+
+impl<P: Platform, const PV: bool> ConstZero for RawQSpinLock<P, PV>
+where
+    P::LockWord: ConstZero,
+{
+    const ZERO: Self = Self {
+        word: P::LockWord::ZERO,
+    };
+}
+
+pub(crate) fn describe(word: u32, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match word & LOCKED_MASK {
+        0 => f.write_str("free")?,
+        1 => f.write_str("held")?,
+        3 => f.write_str("held, queue head asleep")?,
+        other => write!(f, "locked byte {other:#x}")?,
+    }
+    if word & PENDING != 0 {
+        f.write_str(", pending")?;
+    }
+    if let Some(tail) = NodeRef::from_raw(tail(word)) {
+        write!(f, ", queue ends at {tail}")?;
+    }
+    Ok(())
+}

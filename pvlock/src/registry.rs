@@ -1,0 +1,133 @@
+//! Every lock by name: the one list from which tools, guests and tests pick.
+
+use crate::{Platform, RawLock};
+use core::fmt;
+
+/// What to do with a lock type once it is known: see [`LockKind::visit`].
+pub trait LockVisitor<P: Platform> {
+    /// What the visit yields.
+    type Output;
+
+    /// Called with the lock's type.
+    fn visit<L: RawLock>(self) -> Self::Output;
+}
+
+/// The word of a lock, to be shown to a person.
+pub struct WordState {
+    word: u32,
+    describe: fn(u32, &mut fmt::Formatter<'_>) -> fmt::Result,
+}
+
+impl fmt::Display for WordState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (self.describe)(self.word, f)
+    }
+}
+
+macro_rules! locks {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $id:literal, $name:literal, $lock:ty, $describe:path, $traits:expr;)+) => {
+        /// A lock algorithm.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u32)]
+        pub enum LockKind {
+            $($(#[doc = $doc])+ $variant = $id,)+
+        }
+
+        impl LockKind {
+            /// Every lock.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// The lock's name, as users write it.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ }
+            }
+
+            /// The lock in one sentence.
+            pub const fn summary(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($doc,)+).trim_ascii(),)+ }
+            }
+
+            /// What the lock can do and needs.
+            pub const fn traits(self) -> Traits {
+                match self { $(Self::$variant => $traits,)+ }
+            }
+
+            /// Calls `visitor` with the type that implements this lock on platform `P`.
+            pub fn visit<P: Platform, V: LockVisitor<P>>(self, visitor: V) -> V::Output {
+                match self { $(Self::$variant => visitor.visit::<$lock>(),)+ }
+            }
+
+            /// The first 32 bits of such a lock, decoded.
+            pub fn describe(self, word: u32) -> WordState {
+                let describe = match self { $(Self::$variant => $describe,)+ };
+                WordState { word, describe }
+            }
+        }
+    };
+}
+
+/// Properties of a lock that tools need to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Traits {
+    /// Waiters get the lock in the order in which they came.
+    pub fair: bool,
+    /// Waiters halt and must be kicked.
+    pub halts: bool,
+    /// Waiters queue on per-CPU nodes, so a queue can be shown.
+    pub queues: bool,
+    /// A negative control: broken on purpose.
+    pub control: bool,
+}
+
+const UNFAIR: Traits = Traits {
+    fair: false,
+    halts: false,
+    queues: false,
+    control: false,
+};
+const FAIR: Traits = Traits {
+    fair: true,
+    ..UNFAIR
+};
+
+fn no_word(_: u32, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str("has no state")
+}
+
+locks! {
+    /// test-and-test-and-set: unfair, immune to preempted waiters
+    Tas = 1, "tas", crate::tas::RawTas<P>, crate::tas::describe, UNFAIR;
+    /// first come, first served by number
+    Ticket = 2, "ticket", crate::ticket::RawTicket<P>, crate::ticket::describe, FAIR;
+    /// queued spinlock: pending bit, then per-CPU MCS queue
+    QSpinLock = 3, "qspinlock", crate::qspinlock::RawQSpinLock<P>, crate::qspinlock::describe,
+        Traits { queues: true, ..FAIR };
+    /// paravirtual queued spinlock: waiters halt and are kicked, free locks can be stolen
+    PvQSpinLock = 4, "pv-qspinlock", crate::qspinlock::RawPvQSpinLock<P>, crate::qspinlock::describe,
+        Traits { queues: true, halts: true, ..UNFAIR };
+    /// negative control: excludes nobody, must be caught
+    Busted = 1000, "busted", crate::busted::RawBusted<P>, no_word, Traits { control: true, ..UNFAIR };
+}
+
+impl LockKind {
+    /// The lock of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.name() == name)
+    }
+
+    /// The number that stands for the lock between host and guest.
+    pub const fn id(self) -> u32 {
+        self as u32
+    }
+
+    /// The lock of that number.
+    pub fn from_id(id: u32) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.id() == id)
+    }
+}
+
+impl fmt::Display for LockKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}

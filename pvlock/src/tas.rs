@@ -1,0 +1,83 @@
+//! `tas`: test-and-test-and-set.
+//!
+//! | word | meaning |
+//! |------|---------|
+//! | 0    | free    |
+//! | 1    | held    |
+//!
+//! No queue: whoever sees the free word first wins, so a descheduled waiter delays nobody and may
+//! itself wait for ever. Only holder preemption hurts.
+
+use crate::atomic::{Atomic, ConstZero, Watch};
+use crate::event::LockEvent;
+use crate::{Platform, RawLock};
+use core::fmt;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// The test-and-test-and-set lock; see the [module](self) documentation.
+#[repr(transparent)]
+pub struct RawTas<P: Platform> {
+    word: P::U32,
+}
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+
+impl<P: Platform> RawTas<P> {
+    #[cold]
+    #[inline(never)]
+    fn lock_slow(&self) {
+        P::count(LockEvent::Contended, 1);
+        loop {
+            // Relaxed: the exchange below is the acquisition.
+            P::spin_until(&self.word, Relaxed, |word| word == FREE);
+            if self.try_lock() {
+                return;
+            }
+        }
+    }
+}
+
+impl<P: Platform> RawLock for RawTas<P> {
+    fn new() -> Self {
+        Self {
+            word: P::U32::new(FREE),
+        }
+    }
+
+    #[inline(always)]
+    fn lock(&self) {
+        if !self.try_lock() {
+            self.lock_slow();
+        }
+    }
+
+    #[inline(always)]
+    fn try_lock(&self) -> bool {
+        // Acquire pairs with the Release store in unlock().
+        self.word
+            .compare_exchange(FREE, HELD, Acquire, Relaxed)
+            .is_ok()
+    }
+
+    #[inline(always)]
+    fn unlock(&self) {
+        // Release pairs with the Acquire exchange in try_lock().
+        self.word.store(FREE, Release);
+    }
+
+    fn is_locked(&self) -> bool {
+        self.word.load(Relaxed) != FREE
+    }
+}
+
+impl<P: Platform> ConstZero for RawTas<P>
+where
+    P::U32: ConstZero,
+{
+    const ZERO: Self = Self { word: P::U32::ZERO };
+}
+
+pub(crate) fn describe(word: u32, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str(if word == FREE { "free" } else { "held" })
+}

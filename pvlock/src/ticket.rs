@@ -1,0 +1,104 @@
+//! `ticket`: first come, first served by number.
+//!
+//! | bits  | field   | meaning                       |
+//! |-------|---------|-------------------------------|
+//! | 0-15  | serving | the ticket that may hold      |
+//! | 16-31 | next    | the ticket the next comer gets |
+//!
+//! Free when both are equal. Source: the ticket lock of Mellor-Crummey and Scott, "Algorithms for
+//! scalable synchronization on shared-memory multiprocessors" (TOCS 1991). Strictly fair, hence at
+//! the mercy of every waiter: if the one whose turn it is has been descheduled, all wait for it.
+
+use crate::atomic::{ConstZero, Watch};
+use crate::event::LockEvent;
+use crate::word::LockWord;
+use crate::{Platform, RawLock};
+use core::fmt;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// The ticket lock; see the [module](self) documentation.
+#[repr(transparent)]
+pub struct RawTicket<P: Platform> {
+    word: P::LockWord,
+}
+
+const NEXT_SHIFT: u32 = 16;
+const ONE_TICKET: u32 = 1 << NEXT_SHIFT;
+/// The half-word lane of `serving`.
+const SERVING: usize = 0;
+
+const fn serving(word: u32) -> u16 {
+    (word & 0xffff) as u16
+}
+
+const fn next(word: u32) -> u16 {
+    (word >> NEXT_SHIFT) as u16
+}
+
+impl<P: Platform> RawTicket<P> {
+    #[cold]
+    #[inline(never)]
+    fn lock_slow(&self, mine: u16) {
+        P::count(LockEvent::Contended, 1);
+        // Acquire pairs with the Release store in unlock().
+        P::spin_until(&self.word, Acquire, |word| serving(word) == mine);
+    }
+}
+
+impl<P: Platform> RawLock for RawTicket<P> {
+    fn new() -> Self {
+        Self {
+            word: P::LockWord::new(0),
+        }
+    }
+
+    #[inline(always)]
+    fn lock(&self) {
+        // Acquire pairs with the Release store in unlock(), for when the ticket is served at once.
+        let word = self.word.fetch_add(ONE_TICKET, Acquire);
+        if next(word) != serving(word) {
+            self.lock_slow(next(word));
+        }
+    }
+
+    fn try_lock(&self) -> bool {
+        let word = self.word.load(Relaxed);
+        // Acquire pairs with the Release store in unlock().
+        next(word) == serving(word)
+            && self
+                .word
+                .compare_exchange(word, word.wrapping_add(ONE_TICKET), Acquire, Relaxed)
+                .is_ok()
+    }
+
+    #[inline(always)]
+    fn unlock(&self) {
+        // Only the holder writes `serving`, so load and store need not be one step.
+        let mine = serving(self.word.load(Relaxed));
+        // Release pairs with the Acquire loads of the next holder.
+        self.word.store_u16(SERVING, mine.wrapping_add(1), Release);
+    }
+
+    fn is_locked(&self) -> bool {
+        let word = self.word.load(Relaxed);
+        next(word) != serving(word)
+    }
+}
+
+impl<P: Platform> ConstZero for RawTicket<P>
+where
+    P::LockWord: ConstZero,
+{
+    const ZERO: Self = Self {
+        word: P::LockWord::ZERO,
+    };
+}
+
+pub(crate) fn describe(word: u32, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let (next, serving) = (next(word), serving(word));
+    match next.wrapping_sub(serving) {
+        0 => f.write_str("free")?,
+        n => write!(f, "held, {} waiting", n - 1)?,
+    }
+    write!(f, " (next {next}, serving {serving})")
+}
