@@ -1,1 +1,13 @@
-//! x
+//! What a vCPU executes: the workloads, and the contract between host and guest.
+//!
+//! Everything here is generic over [`Machine`], so the bare-metal image, host threads and the
+//! simulator run the same code.
+#![cfg_attr(not(test), no_std)]
+
+pub mod abi;
+pub mod hist;
+pub mod machine;
+pub mod work;
+pub mod workload;
+
+pub use machine::Machine;

@@ -1,0 +1,75 @@
+//! Per-vCPU counters: the workload's own, followed by every lock event.
+
+use pvlock::LockEvent;
+
+macro_rules! counters {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
+        /// A per-vCPU counter.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Counter {
+            $($(#[doc = $doc])+ $variant,)+
+            /// An event counted by a lock.
+            Lock(LockEvent),
+        }
+
+        impl Counter {
+            const OWN: &'static [Self] = &[$(Self::$variant,)+];
+            /// How many counters there are.
+            pub const COUNT: usize = Self::OWN.len() + LockEvent::COUNT;
+
+            /// The counter's stable name.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ Self::Lock(event) => event.name() }
+            }
+
+            /// Its place in [`VcpuArea::counters`](super::VcpuArea::counters).
+            #[inline(always)]
+            pub const fn index(self) -> usize {
+                /// The variants without payload, for their numbers.
+                enum Own { $($variant,)+ }
+                match self {
+                    $(Self::$variant => Own::$variant as usize,)+
+                    Self::Lock(event) => Self::OWN.len() + event as usize,
+                }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Lock acquisitions.
+    Acquisitions = "acquisitions",
+    /// Acquisitions during which somebody else was seen holding the lock.
+    Violations = "violations",
+    /// Halts that gave up the CPU (not those spared by their check).
+    Halts = "halts",
+    /// Kicks sent.
+    Kicks = "kicks",
+    /// Directed yields.
+    Yields = "yields",
+}
+
+impl Counter {
+    /// All counters, in the order of their index.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::OWN
+            .iter()
+            .copied()
+            .chain(LockEvent::ALL.iter().copied().map(Self::Lock))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indices_count_up_without_gaps_and_names_differ() {
+        let all: Vec<_> = Counter::all().collect();
+        assert_eq!(all.len(), Counter::COUNT);
+        for (i, counter) in all.iter().enumerate() {
+            assert_eq!(counter.index(), i);
+            assert!(all.iter().filter(|c| c.name() == counter.name()).count() == 1);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Where things are in the region.
+
+use super::{Control, Header, LockSlot, VcpuArea};
+use core::mem::{align_of, offset_of, size_of};
+
+/// Bytes of one CPU's lock storage (`pvlock::PerCpu` on atomics of native size).
+const PERCPU_BYTES: usize = 128;
+/// Bytes of one slot of the pv hash table (`pvlock::pv_hash::HashSlot`, likewise).
+const HASH_SLOT_BYTES: usize = 16;
+/// Alignment of each part.
+const PART_ALIGN: usize = 4096;
+
+/// Byte offsets from the start of the region, for a given number of vCPUs and locks.
+///
+/// Order: header, vCPU areas, lock slots, per-CPU lock storage, pv hash table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    vcpus: usize,
+    locks: usize,
+}
+
+const _: () = {
+    assert!(size_of::<Header>() <= PART_ALIGN && size_of::<VcpuArea>().is_multiple_of(64));
+    assert!(align_of::<VcpuArea>() <= PART_ALIGN && align_of::<LockSlot>() <= PART_ALIGN);
+};
+
+const fn aligned(bytes: usize) -> usize {
+    bytes.next_multiple_of(PART_ALIGN)
+}
+
+impl Layout {
+    /// The layout for `vcpus` vCPUs and `locks` locks.
+    pub const fn new(vcpus: usize, locks: usize) -> Self {
+        Self { vcpus, locks }
+    }
+
+    /// Number of vCPUs.
+    pub const fn vcpus(self) -> usize {
+        self.vcpus
+    }
+
+    /// Number of locks.
+    pub const fn locks(self) -> usize {
+        self.locks
+    }
+
+    /// The control words.
+    pub const fn control(self) -> usize {
+        offset_of!(Header, control)
+    }
+
+    /// The phase word.
+    pub const fn phase(self) -> usize {
+        self.control() + offset_of!(Control, phase)
+    }
+
+    /// The area of vCPU `cpu`.
+    pub const fn vcpu(self, cpu: usize) -> usize {
+        assert!(cpu <= self.vcpus);
+        aligned(size_of::<Header>()) + cpu * size_of::<VcpuArea>()
+    }
+
+    /// Lock number `lock`.
+    pub const fn lock(self, lock: usize) -> usize {
+        assert!(lock <= self.locks);
+        aligned(self.vcpu(self.vcpus)) + lock * size_of::<LockSlot>()
+    }
+
+    /// The lock storage of vCPU `cpu`.
+    pub const fn percpu(self, cpu: usize) -> usize {
+        assert!(cpu <= self.vcpus);
+        aligned(self.lock(self.locks)) + cpu * PERCPU_BYTES
+    }
+
+    /// The pv hash table.
+    pub const fn hash(self) -> usize {
+        aligned(self.percpu(self.vcpus))
+    }
+
+    /// Slots of the pv hash table.
+    pub const fn hash_slots(self) -> usize {
+        pvlock::pv_hash::slots_for(self.vcpus)
+    }
+
+    /// Size of the whole region in bytes.
+    pub const fn size(self) -> usize {
+        aligned(self.hash() + self.hash_slots() * HASH_SLOT_BYTES)
+    }
+
+    /// Checks, at compile time where used in a constant, that a platform's lock storage has the
+    /// sizes this layout assumes.
+    pub const fn fits<P: pvlock::Platform>() -> bool {
+        size_of::<pvlock::PerCpu<P>>() == PERCPU_BYTES
+            && size_of::<pvlock::pv_hash::HashSlot<P>>() == HASH_SLOT_BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_follow_each_other_without_overlap() {
+        for (vcpus, locks) in [(1, 1), (2, 1), (8, 7), (48, 1), (1024, 4096)] {
+            let l = Layout::new(vcpus, locks);
+            let starts = [l.vcpu(0), l.lock(0), l.percpu(0), l.hash(), l.size()];
+            let ends = [
+                size_of::<Header>(),
+                l.vcpu(vcpus),
+                l.lock(locks),
+                l.percpu(vcpus),
+                l.hash() + l.hash_slots() * HASH_SLOT_BYTES,
+            ];
+            for (start, end) in starts.into_iter().zip(ends) {
+                assert!(end <= start && start.is_multiple_of(PART_ALIGN), "{l:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The host/guest contract: one region of memory, and doorbells.
+//!
+//! The host lays the region out ([`Layout`]), fills in [`Params`] and starts the vCPUs. From then on
+//! each word has one writer: the host writes [`Control`], a vCPU its own [`VcpuArea`], and the locks
+//! and their [`LockSlot`]s belong to whoever holds the lock. The host may read anything at any time.
+//!
+//! All numbers are little-endian; times are in ticks of the TSC unless their name says otherwise.
+
+mod counter;
+mod doorbell;
+mod layout;
+mod slot;
+mod vcpu;
+
+pub use counter::Counter;
+pub use doorbell::{Doorbell, EXIT_DONE, EXIT_PANIC, KICK_PAGES};
+pub use layout::Layout;
+pub use slot::{LOCK_BYTES, LockSlot};
+pub use vcpu::{HISTS, LOG_BYTES, StealTime, Task, VcpuArea};
+
+use core::sync::atomic::AtomicU32;
+
+/// First word of the region: "PVLABREG" in little-endian ASCII.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"PVLABREG");
+
+/// Version of this contract. Raised by every change of layout or meaning.
+pub const VERSION: u64 = 1;
+
+/// What the guest is to do, fixed before it starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Params {
+    /// [`MAGIC`].
+    pub magic: u64,
+    /// [`VERSION`].
+    pub version: u64,
+    /// Number of vCPUs.
+    pub vcpus: u64,
+    /// Number of locks.
+    pub locks: u64,
+    /// A [`Workload`].
+    pub workload: u64,
+    /// A [`pvlock::LockKind`] by its id.
+    pub lock_kind: u64,
+    /// Work inside the critical section, ns.
+    pub critical_ns: u64,
+    /// Work outside the critical section, ns.
+    pub outside_ns: u64,
+    /// Acquisitions each vCPU makes in the measured phase; 0: until told to stop.
+    pub iterations: u64,
+    /// Turns a paravirtual waiter spins before it halts.
+    pub spin_threshold: u64,
+    /// Frequency of the TSC as the guest sees it, kHz.
+    pub tsc_khz: u64,
+    /// Seed of the choice among several locks.
+    pub seed: u64,
+    /// Bits of [`flags`].
+    pub flags: u64,
+}
+
+/// Bits of [`Params::flags`].
+pub mod flags {
+    /// Time every acquisition.
+    pub const LATENCY: u64 = 1 << 0;
+    /// Fault injection: drop every kick, so that halted waiters sleep for ever.
+    pub const DROP_KICKS: u64 = 1 << 1;
+}
+
+/// What the vCPUs do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Workload {
+    /// Acquire and release spinlocks; see [`crate::workload::spin`].
+    Spin = 1,
+    /// Measure halts, kicks and yields; see [`crate::workload::probe`].
+    Probe = 2,
+    /// Busy-loop until told to stop.
+    Busy = 3,
+    /// vCPU 0 panics, to test how the host reports it.
+    Panic = 100,
+    /// Spin for ever without progress, to test the host's watchdog.
+    Hang = 101,
+    /// vCPU 0 reads an unmapped address, to test how the host reports a fault.
+    Fault = 102,
+}
+
+impl Workload {
+    /// Every workload.
+    pub const ALL: [Self; 6] = [
+        Self::Spin,
+        Self::Probe,
+        Self::Busy,
+        Self::Panic,
+        Self::Hang,
+        Self::Fault,
+    ];
+
+    /// The workload of that number.
+    pub fn from_raw(raw: u64) -> Option<Self> {
+        Self::ALL.into_iter().find(|w| *w as u64 == raw)
+    }
+}
+
+/// Phases of a run, in [`Control::phase`]. They only go forward.
+pub mod phase {
+    /// vCPUs prepare and halt.
+    pub const PREPARE: u32 = 0;
+    /// vCPUs work; nothing of it is to count.
+    pub const WARM_UP: u32 = 1;
+    /// What happens now counts.
+    pub const MEASURE: u32 = 2;
+    /// vCPUs finish what they have begun, and exit.
+    pub const STOP: u32 = 3;
+}
+
+/// What the host tells running vCPUs. A line of its own: it is read in every turn of the workload.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub struct Control {
+    /// One of [`phase`].
+    pub phase: AtomicU32,
+    /// 1 once the host has seen this KVM report a preempted vCPU in its steal-time area.
+    pub preempted_is_reported: AtomicU32,
+}
+
+/// Start of the region.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub struct Header {
+    /// What to do.
+    pub params: Params,
+    /// What to do next.
+    pub control: Control,
+}

@@ -1,0 +1,45 @@
+//! A lock and what it guards.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Bytes reserved for a lock of any kind.
+pub const LOCK_BYTES: usize = 64;
+
+/// A lock of some kind, and, on a line of its own, what it guards.
+///
+/// The guarded words are read and written by separate plain accesses (Relaxed atomics, so that a
+/// broken lock is a wrong number and not undefined behaviour): if two vCPUs are ever inside
+/// together, an owner is overwritten or an increment is lost.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub struct LockSlot {
+    lock: [AtomicU64; LOCK_BYTES / 8],
+    /// vCPU inside plus 1, or 0.
+    pub owner: AtomicU32,
+    /// Entries, counted without atomicity.
+    pub count: AtomicU64,
+}
+
+impl LockSlot {
+    /// Where the lock itself is placed.
+    pub fn lock_bytes(&self) -> *const [AtomicU64; LOCK_BYTES / 8] {
+        &raw const self.lock
+    }
+
+    /// To be called with the lock just taken by `me` (vCPU + 1). False if somebody else is inside.
+    #[inline(always)]
+    pub fn enter(&self, me: u32) -> bool {
+        let found = self.owner.load(Relaxed);
+        self.owner.store(me, Relaxed);
+        self.count.store(self.count.load(Relaxed) + 1, Relaxed);
+        found == 0
+    }
+
+    /// To be called by `me` just before it releases the lock. False if somebody else has entered.
+    #[inline(always)]
+    pub fn leave(&self, me: u32) -> bool {
+        let found = self.owner.load(Relaxed);
+        self.owner.store(0, Relaxed);
+        found == me
+    }
+}

@@ -1,0 +1,125 @@
+//! What a vCPU keeps for itself and shows to the host.
+
+use super::{Counter, Header};
+use crate::hist::Hist;
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Histograms a vCPU has; the workload says what each is for.
+pub const HISTS: usize = 4;
+
+/// Longest log message.
+pub const LOG_BYTES: usize = 1024;
+
+/// What a vCPU is doing, in [`VcpuArea::task`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Task {
+    /// Not started.
+    Off = 0,
+    /// Prepared, and waiting for the warm-up.
+    Ready = 1,
+    /// At work.
+    Working = 2,
+    /// Finished.
+    Done = 3,
+}
+
+impl Task {
+    /// The task of that number.
+    pub fn from_raw(raw: u32) -> Option<Self> {
+        [Self::Off, Self::Ready, Self::Working, Self::Done]
+            .into_iter()
+            .find(|t| *t as u32 == raw)
+    }
+}
+
+/// KVM's steal-time area (KVM documentation, MSR_KVM_STEAL_TIME), written by the host kernel.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct StealTime {
+    /// Nanoseconds in which the vCPU wanted to run and could not.
+    pub steal_ns: AtomicU64,
+    /// Odd while an update is under way.
+    pub version: AtomicU32,
+    flags: AtomicU32,
+    /// Bit 0: the vCPU is preempted.
+    pub preempted: AtomicU8,
+    reserved: [AtomicU8; 47],
+}
+
+/// One vCPU's own memory.
+///
+/// The first part is set by the host before the start and constant thereafter: addresses as this
+/// vCPU sees them.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub struct VcpuArea {
+    /// This area itself: what the segment base of the image points to.
+    pub this: u64,
+    /// The [`Header`].
+    pub header: u64,
+    /// The first [`super::LockSlot`].
+    pub locks: u64,
+    /// Lock storage of vCPU 0 (`pvlock::PerCpu`).
+    pub percpu: u64,
+    /// The pv hash table.
+    pub hash: u64,
+    /// Its number of slots.
+    pub hash_slots: u64,
+    /// This vCPU's number.
+    pub cpu: u32,
+    /// 1 while a kick is pending, on machines that block vCPUs by this word.
+    pub kick_token: AtomicU32,
+
+    /// A [`Task`].
+    pub task: AtomicU32,
+    /// When the acquisition under way began; 0 if there is none, or if acquisitions are not timed.
+    pub wait_since: AtomicU64,
+    /// Longest wait completed in the present phase.
+    pub wait_max: AtomicU64,
+    /// When the first acquisition was made.
+    pub first_acquisition: AtomicU64,
+    /// When the last acquisition of a fixed number was made.
+    pub finished: AtomicU64,
+    /// Ticks of 1,024 units of work, as calibrated.
+    pub unit_ticks: AtomicU64,
+    /// Ticks that 1,024 timed acquisitions spend on being timed.
+    pub probe_ticks: AtomicU64,
+    /// Values by [`Counter::index`].
+    pub counters: [AtomicU64; Counter::COUNT],
+    /// Histograms, in ticks.
+    pub hists: [Hist; HISTS],
+    /// Bytes in use of `log`.
+    pub log_len: AtomicU32,
+    /// The last message.
+    pub log: [AtomicU8; LOG_BYTES],
+    /// Where KVM reports steal time.
+    pub steal: StealTime,
+}
+
+impl VcpuArea {
+    /// Adds `n` to a counter. Only the vCPU itself may: there is no atomicity.
+    #[inline(always)]
+    pub fn count(&self, counter: Counter, n: u64) {
+        let value = &self.counters[counter.index()];
+        value.store(value.load(Relaxed) + n, Relaxed);
+    }
+
+    /// The region's header.
+    #[inline(always)]
+    pub fn header(&self) -> &'static Header {
+        super::super::machine::deref(self.header)
+    }
+
+    /// Puts `text` into the log, cut to its size at a character boundary.
+    pub fn set_log(&self, text: &str) {
+        let end = (0..=text.len().min(LOG_BYTES))
+            .rev()
+            .find(|&i| text.is_char_boundary(i));
+        for (to, from) in self.log.iter().zip(text[..end.unwrap_or(0)].bytes()) {
+            to.store(from, Relaxed);
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "at most LOG_BYTES")]
+        self.log_len.store(end.unwrap_or(0) as u32, Relaxed);
+    }
+}

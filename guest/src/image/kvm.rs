@@ -1,0 +1,111 @@
+//! The platform of a vCPU in a KVM guest.
+
+use core::arch::asm;
+use core::arch::x86_64::{_mm_pause, _rdtsc};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use guest::Machine;
+use guest::abi::{Counter, Doorbell, VcpuArea, flags};
+use guest::machine::native;
+use pvlock::atomic::Watch;
+use pvlock::pv_hash::HashSlot;
+use pvlock::word::ByteWord;
+use pvlock::{LockEvent, PerCpu, Platform};
+
+/// A vCPU of a KVM guest.
+pub(super) struct Kvm;
+
+/// Makes a hypercall.
+#[inline(always)]
+pub(super) fn ring(bell: Doorbell, value: u32) {
+    // SAFETY: doorbell addresses are mapped, and nothing but the host is behind them. The asm is a
+    // compiler barrier, and leaving the guest orders all memory accesses.
+    unsafe {
+        asm!("mov dword ptr [{p}], {v:e}", p = in(reg) bell.address(), v = in(reg) value,
+             options(nostack, preserves_flags));
+    }
+}
+
+impl Platform for Kvm {
+    type U32 = AtomicU32;
+    type U64 = AtomicU64;
+    type LockWord = ByteWord;
+
+    // A pending owner's takeover is a plain store; waiting for it is cheaper than queueing.
+    const PENDING_LOOPS: u32 = 512;
+
+    #[inline(always)]
+    fn cpu() -> u32 {
+        Self::vcpu().cpu
+    }
+
+    #[inline(always)]
+    fn percpu(cpu: u32) -> &'static PerCpu<Self> {
+        native::percpu(cpu)
+    }
+
+    fn pv_hash() -> &'static [HashSlot<Self>] {
+        native::pv_hash()
+    }
+
+    #[inline(always)]
+    fn relax() {
+        _mm_pause();
+    }
+
+    fn halt_while<W: Watch>(word: &W, asleep: impl Fn(W::Value) -> bool) {
+        // The doorbell's eventfd keeps a kick that comes between this check and the halt.
+        if asleep(word.load(Ordering::Acquire)) {
+            Self::vcpu().count(Counter::Halts, 1);
+            ring(Doorbell::Halt, 0);
+        }
+    }
+
+    fn kick(cpu: u32) {
+        Self::vcpu().count(Counter::Kicks, 1);
+        if Self::vcpu().header().params.flags & flags::DROP_KICKS == 0 {
+            ring(Doorbell::Kick(cpu), 0);
+        }
+    }
+
+    fn yield_to(cpu: u32) {
+        Self::vcpu().count(Counter::Yields, 1);
+        ring(Doorbell::Yield, cpu);
+    }
+
+    fn vcpu_is_preempted(cpu: u32) -> Option<bool> {
+        native::vcpu_is_preempted::<Self>(cpu)
+    }
+
+    #[inline(always)]
+    fn now() -> u64 {
+        // SAFETY: every x86-64 CPU has a TSC, and CR4.TSD is clear.
+        unsafe { _rdtsc() }
+    }
+
+    fn pv_spin_threshold() -> u32 {
+        native::pv_spin_threshold::<Self>()
+    }
+
+    #[inline(always)]
+    fn count(event: LockEvent, n: u64) {
+        native::count::<Self>(event, n);
+    }
+}
+
+impl Machine for Kvm {
+    #[inline(always)]
+    fn vcpu() -> &'static VcpuArea {
+        let area: *const VcpuArea;
+        // SAFETY: the VMM points GS base to this vCPU's area, whose first word is its own address.
+        unsafe {
+            asm!("mov {a}, qword ptr gs:[0]", a = lateout(reg) area,
+                 options(nostack, preserves_flags, readonly, pure));
+            &*area
+        }
+    }
+
+    fn log(message: &str) {
+        Self::vcpu().set_log(message);
+        ring(Doorbell::Log, 0);
+    }
+}

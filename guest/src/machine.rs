@@ -1,0 +1,116 @@
+//! What a workload needs from the machine, beyond what locks need.
+
+use crate::abi::{Counter, VcpuArea};
+#[cfg(target_arch = "x86_64")]
+use core::arch::asm;
+use pvlock::Platform;
+
+/// A platform whose vCPUs have a region of the [`crate::abi`].
+pub trait Machine: Platform {
+    /// The executing vCPU's area.
+    fn vcpu() -> &'static VcpuArea;
+
+    /// Computes for `units`. All units take equally long; how long is for [`crate::work`] to find out.
+    #[inline(always)]
+    fn work(units: u64) {
+        if units > 0 {
+            busy(units);
+        }
+    }
+
+    /// Shows `message` to the host.
+    fn log(message: &str);
+}
+
+/// A chain of `units` dependent instructions: work that touches no memory and hints nothing.
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)] // Inline assembly: the compiler would remove or unroll an empty loop.
+#[inline(always)]
+fn busy(units: u64) {
+    // SAFETY: counts a register down to zero; `units` is not zero.
+    unsafe {
+        asm!("2:", "dec {n}", "jnz 2b", n = inout(reg) units => _, options(nostack, nomem));
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn busy(units: u64) {
+    for unit in 0..units {
+        core::hint::black_box(unit);
+    }
+}
+
+/// The implementation of the lock platform's storage and counters over a [`VcpuArea`], for machines
+/// whose vCPUs have native atomics and see the region in their own address space.
+pub mod native {
+    use super::{Counter, Machine, deref};
+    use crate::abi::Layout;
+    use core::sync::atomic::Ordering::Relaxed;
+    use pvlock::pv_hash::HashSlot;
+    use pvlock::{LockEvent, PerCpu};
+
+    /// For [`pvlock::Platform::percpu`].
+    #[inline(always)]
+    pub fn percpu<M: Machine>(cpu: u32) -> &'static PerCpu<M> {
+        const { assert!(Layout::fits::<M>()) };
+        deref(M::vcpu().percpu + u64::from(cpu) * size_of::<PerCpu<M>>() as u64)
+    }
+
+    /// For [`pvlock::Platform::pv_hash`].
+    pub fn pv_hash<M: Machine>() -> &'static [HashSlot<M>] {
+        const { assert!(Layout::fits::<M>()) };
+        super::deref_slice(M::vcpu().hash, M::vcpu().hash_slots)
+    }
+
+    /// For [`pvlock::Platform::count`].
+    #[inline(always)]
+    pub fn count<M: Machine>(event: LockEvent, n: u64) {
+        M::vcpu().count(Counter::Lock(event), n);
+    }
+
+    /// For [`pvlock::Platform::pv_spin_threshold`].
+    pub fn pv_spin_threshold<M: Machine>() -> u32 {
+        u32::try_from(M::vcpu().header().params.spin_threshold).unwrap_or(u32::MAX)
+    }
+
+    /// For [`pvlock::Platform::vcpu_is_preempted`]: KVM's answer, if this KVM gives any.
+    pub fn vcpu_is_preempted<M: Machine>(cpu: u32) -> Option<bool> {
+        let header = M::vcpu().header();
+        if header.control.preempted_is_reported.load(Relaxed) == 0 {
+            return None;
+        }
+        let first =
+            M::vcpu().this - u64::from(M::vcpu().cpu) * size_of::<crate::abi::VcpuArea>() as u64;
+        let area: &crate::abi::VcpuArea =
+            deref(first + u64::from(cpu) * size_of::<crate::abi::VcpuArea>() as u64);
+        Some(area.steal.preempted.load(Relaxed) & 1 != 0)
+    }
+}
+
+/// The object at `address` of the region.
+///
+/// Private to the crate: addresses come from a [`VcpuArea`] that the host has filled in.
+#[allow(unsafe_code)] // The region is given by address: this and deref_slice() are the only ways in.
+#[inline(always)]
+pub(crate) fn deref<T>(address: u64) -> &'static T {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "usize is 64 bits wide on every machine"
+    )]
+    let pointer = core::ptr::with_exposed_provenance(address as usize);
+    // SAFETY: the host lays the region out by `Layout`, aligned and zeroed (a valid state of every
+    // type in it), and keeps it until the last vCPU has stopped; all fields that change are atomic.
+    unsafe { &*pointer }
+}
+
+#[allow(unsafe_code)]
+#[inline(always)]
+pub(crate) fn deref_slice<T>(address: u64, len: u64) -> &'static [T] {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "usize is 64 bits wide on every machine"
+    )]
+    let (address, len) = (address as usize, len as usize);
+    // SAFETY: as in deref().
+    unsafe { core::slice::from_raw_parts(core::ptr::with_exposed_provenance(address), len) }
+}

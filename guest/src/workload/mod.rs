@@ -1,0 +1,114 @@
+//! The workloads, and what every vCPU runs first.
+
+pub mod probe;
+pub mod spin;
+
+use crate::Machine;
+use crate::abi::{self, Params, Task, VcpuArea, Workload, phase};
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+
+/// What a vCPU executes, from its start to its end.
+///
+/// # Panics
+/// If the region is not one this program understands, or if the workload says so.
+pub fn run<M: Machine>() {
+    let vcpu = M::vcpu();
+    let params = &vcpu.header().params;
+    assert!(
+        params.magic == abi::MAGIC && params.version == abi::VERSION,
+        "host and guest do not agree: host version {}, guest version {}",
+        params.version,
+        abi::VERSION
+    );
+    let Some(workload) = Workload::from_raw(params.workload) else {
+        panic!("unknown workload {}", params.workload);
+    };
+    match workload {
+        Workload::Spin => spin::run::<M>(vcpu, params),
+        Workload::Probe => probe::run::<M>(vcpu),
+        Workload::Busy => {
+            start::<M>(vcpu);
+            while current_phase(vcpu) != phase::STOP {
+                M::work(1000);
+            }
+        }
+        Workload::Panic => {
+            start::<M>(vcpu);
+            assert!(
+                vcpu.cpu != 0,
+                "a panic was asked for (critical_ns = {})",
+                params.critical_ns
+            );
+            wait_for_stop::<M>(vcpu);
+        }
+        Workload::Hang => {
+            start::<M>(vcpu);
+            hang::<M>();
+        }
+        Workload::Fault => {
+            start::<M>(vcpu);
+            if vcpu.cpu == 0 {
+                fault();
+            }
+            wait_for_stop::<M>(vcpu);
+        }
+    }
+    vcpu.task.store(Task::Done as u32, Relaxed);
+}
+
+/// Says that this vCPU is prepared, and halts until the warm-up begins.
+fn start<M: Machine>(vcpu: &VcpuArea) {
+    vcpu.task.store(Task::Ready as u32, Relaxed);
+    let word = &vcpu.header().control.phase;
+    // Acquire pairs with the host's Release store of the phase: what it and vCPU 0 have prepared is
+    // visible then.
+    while word.load(Acquire) == phase::PREPARE {
+        M::halt_while(word, |now| now == phase::PREPARE);
+    }
+    vcpu.task.store(Task::Working as u32, Relaxed);
+}
+
+fn current_phase(vcpu: &VcpuArea) -> u32 {
+    vcpu.header().control.phase.load(Relaxed)
+}
+
+/// Halts until the host says stop (it kicks every vCPU then).
+fn wait_for_stop<M: Machine>(vcpu: &VcpuArea) {
+    while current_phase(vcpu) != phase::STOP {
+        M::halt_while(&vcpu.header().control.phase, |now| now != phase::STOP);
+    }
+}
+
+/// Never returns, and makes no progress.
+#[inline(never)]
+fn hang<M: Machine>() {
+    loop {
+        M::work(1_000_000);
+    }
+}
+
+/// Loads from an address that nothing is mapped at.
+#[allow(unsafe_code)] // The point of the exercise.
+#[inline(never)]
+fn fault() {
+    // SAFETY: none: the load faults, which on bare metal ends the vCPU before it yields a value.
+    unsafe { core::ptr::with_exposed_provenance::<u64>(8).read_volatile() };
+}
+
+/// A small generator for choices that only have to differ: xorshift64* (Marsaglia 2003; Vigna 2014).
+struct Choice(u64);
+
+impl Choice {
+    fn new(params: &Params, cpu: u32) -> Self {
+        // Spread the vCPUs over the period; never zero.
+        Self((params.seed ^ u64::from(cpu + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)) | 1)
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        let random = self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32;
+        (random * n) >> 32
+    }
+}

@@ -1,0 +1,85 @@
+//! What a halt, a kick and a yield cost on this machine.
+//!
+//! vCPU 0 measures; vCPU 1 halts and is kicked. The number of trials is [`TRIALS`].
+
+use super::{current_phase, start, wait_for_stop};
+use crate::abi::{Counter, VcpuArea, phase};
+use crate::{Machine, machine, work};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// vCPU 0: ticks in a kick of a vCPU that is not halted.
+pub const HIST_KICK_RUNNING: usize = 0;
+/// vCPU 0: ticks in a kick of a halted vCPU.
+pub const HIST_KICK_HALTED: usize = 1;
+/// vCPU 0: ticks in a halt that has a kick waiting for it: out of the guest and in again.
+pub const HIST_HALT: usize = 2;
+/// vCPU 0: ticks in a directed yield.
+pub const HIST_YIELD: usize = 3;
+/// vCPU 1: ticks from the kick to running again.
+pub const HIST_KICK_TO_RUN: usize = 0;
+
+/// Trials of each.
+pub const TRIALS: u64 = 200;
+/// Time for vCPU 1 to be halted for sure, ns.
+const SETTLE_NS: u64 = 500_000;
+
+/// Runs the workload on this vCPU. Ends by itself.
+pub(super) fn run<M: Machine>(vcpu: &'static VcpuArea) {
+    let khz = vcpu.header().params.tsc_khz;
+    let settle = work::units(SETTLE_NS, khz, work::calibrate::<M>(khz));
+    start::<M>(vcpu);
+    match vcpu.cpu {
+        0 => kick_others::<M>(vcpu, settle),
+        1 => be_kicked::<M>(vcpu),
+        _ => wait_for_stop::<M>(vcpu),
+    }
+}
+
+fn kick_others<M: Machine>(vcpu: &VcpuArea, settle: u64) {
+    let timed = |hist: usize, what: &dyn Fn()| {
+        let start = M::now();
+        what();
+        vcpu.hists[hist].record(M::now().saturating_sub(start));
+    };
+    for _ in 0..TRIALS {
+        // A kick of oneself is a kick of a running vCPU, and leaves something for the halt.
+        timed(HIST_KICK_RUNNING, &|| M::kick(0));
+        timed(HIST_HALT, &|| M::halt_while(&vcpu.task, |_| true));
+        vcpu.count(Counter::Acquisitions, 1);
+    }
+    if vcpu.header().params.vcpus < 2 {
+        return;
+    }
+    let other: &VcpuArea = machine::deref(vcpu.this + size_of::<VcpuArea>() as u64);
+    for trial in 1..=TRIALS {
+        M::work(settle);
+        timed(HIST_YIELD, &|| M::yield_to(1));
+        // Release pairs with the Acquire in be_kicked(). `wait_since` of vCPU 1 carries the time.
+        other.wait_since.store(M::now(), Release);
+        timed(HIST_KICK_HALTED, &|| M::kick(1));
+        vcpu.count(Counter::Acquisitions, 1);
+        // vCPU 1 counts the kicks it has seen. The host may be stopping us.
+        M::spin_until(&other.wait_max, Acquire, |seen| {
+            seen >= trial || current_phase(vcpu) == phase::STOP
+        });
+    }
+}
+
+fn be_kicked<M: Machine>(vcpu: &VcpuArea) {
+    for trial in 1..=TRIALS {
+        let kicked = loop {
+            if current_phase(vcpu) == phase::STOP {
+                return;
+            }
+            M::halt_while(&vcpu.wait_since, |stamp| stamp == 0);
+            match vcpu.wait_since.load(Acquire) {
+                0 => {}
+                stamp => break stamp,
+            }
+        };
+        vcpu.hists[HIST_KICK_TO_RUN].record(M::now().saturating_sub(kicked));
+        vcpu.wait_since.store(0, Relaxed);
+        vcpu.wait_max.store(trial, Release);
+        vcpu.count(Counter::Acquisitions, 1);
+    }
+}
