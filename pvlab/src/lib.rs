@@ -1,1 +1,4 @@
-//! x
+//! The laboratory: scenario -> machine -> record -> analysis -> report.
+
+pub mod record;
+pub mod scenario;

@@ -1,0 +1,149 @@
+//! What a run yielded. Nothing here, nor downstream of it, knows which machine made it.
+
+use crate::scenario::Scenario;
+use guest::abi::Counter;
+use guest::hist::{BUCKETS, bucket_values};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Everything about one run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Record {
+    /// What was run.
+    pub scenario: Scenario,
+    /// How the start of the measurement was chosen.
+    pub start: Start,
+    /// Length of the measurement, s.
+    pub measured_s: f64,
+    /// From the launch of the run to the first acquisition, ms.
+    pub first_acquisition_ms: f64,
+    /// The run was stopped by a signal before its time.
+    pub interrupted: bool,
+    /// One for each VM of the scenario.
+    pub vms: Vec<VmRecord>,
+}
+
+/// How the start of the measurement was chosen.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Start {
+    /// Length of the warm-up, ms.
+    pub warm_up_ms: f64,
+    /// Why it ended.
+    pub reason: StartReason,
+}
+
+/// Why the warm-up ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StartReason {
+    /// The scenario is not overcommitted: the warm-up's time was over.
+    NotOvercommitted,
+    /// Its time was over and every vCPU had been descheduled at least once.
+    EveryVcpuDescheduled,
+    /// The longest warm-up was over, though these vCPUs (counted through all VMs) had not been
+    /// descheduled.
+    LimitReached(Vec<usize>),
+}
+
+/// One VM's part of a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct VmRecord {
+    /// The lock's name.
+    pub lock: String,
+    /// Whether the lock excluded.
+    pub exclusion: Exclusion,
+    /// Critical sections as they were found to be, ns (median of a sample), if any was seen.
+    pub critical_ns: Option<f64>,
+    /// Work outside, likewise.
+    pub outside_ns: Option<f64>,
+    /// What timing one acquisition costs, ns, if acquisitions were timed.
+    pub probe_ns: Option<f64>,
+    /// One for each vCPU.
+    pub vcpus: Vec<VcpuRecord>,
+}
+
+/// The check of mutual exclusion, over the whole run including the warm-up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exclusion {
+    /// Acquisitions counted by the vCPUs.
+    pub acquisitions: u64,
+    /// Entries counted, without atomicity, under the locks.
+    pub entries: u64,
+    /// Times a vCPU saw another one inside.
+    pub violations: u64,
+}
+
+impl Exclusion {
+    /// Whether nothing contradicts mutual exclusion.
+    pub fn held(self) -> bool {
+        self.violations == 0 && self.acquisitions == self.entries
+    }
+}
+
+/// One vCPU's part of a run. Counts are of the measurement alone.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct VcpuRecord {
+    /// Host CPU it was pinned to, if any.
+    pub cpu: Option<usize>,
+    /// Counters by name (see [`Counter::name`]); zeros are left out.
+    pub counters: BTreeMap<String, u64>,
+    /// How long acquisitions waited.
+    pub waits: Waits,
+    /// CPU time of its thread, ns.
+    pub cpu_ns: u64,
+    /// Times its thread blocked.
+    pub voluntary_switches: u64,
+    /// Times its thread was preempted.
+    pub involuntary_switches: u64,
+    /// Steal time as KVM reported it, ns.
+    pub steal_ns: Option<u64>,
+    /// Exits to the VMM by kind (halt, yield, log, exit, signal).
+    pub exits: BTreeMap<String, u64>,
+    /// KVM's own statistics of the vCPU; zeros are left out.
+    pub kvm: BTreeMap<String, u64>,
+}
+
+impl VcpuRecord {
+    /// The value of a counter.
+    pub fn counter(&self, counter: Counter) -> u64 {
+        self.counters.get(counter.name()).copied().unwrap_or(0)
+    }
+}
+
+/// A distribution of waiting times.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Waits {
+    /// Pairs of bucket number ([`guest::hist`], in ns after conversion of its bounds) and count.
+    pub buckets: Vec<(u16, u64)>,
+    /// Frequency of the clock that the buckets count in, kHz.
+    pub khz: u64,
+    /// The longest wait, ns; includes one that was still going on at the end.
+    pub max_ns: u64,
+}
+
+impl Waits {
+    /// Upper bound in ns, and count, of each bucket in use, in ascending order.
+    pub fn in_ns(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let khz = u128::from(self.khz.max(1));
+        self.buckets.iter().filter(|(bucket, _)| usize::from(*bucket) < BUCKETS).map(
+            move |&(bucket, count)| {
+                let ticks = u128::from(*bucket_values(bucket.into()).end());
+                (u64::try_from(ticks * 1_000_000 / khz).unwrap_or(u64::MAX), count)
+            },
+        )
+    }
+}
+
+impl Record {
+    /// vCPU records of all VMs.
+    pub fn vcpus(&self) -> impl Iterator<Item = &VcpuRecord> {
+        self.vms.iter().flat_map(|vm| &vm.vcpus)
+    }
+}
+
+impl VmRecord {
+    /// The sum of a counter over the vCPUs.
+    pub fn total(&self, counter: Counter) -> u64 {
+        self.vcpus.iter().map(|vcpu| vcpu.counter(counter)).sum()
+    }
+}

@@ -1,0 +1,169 @@
+//! What to run: everything that defines a run, and nothing about how it went.
+
+use pvlock::LockKind;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// One run. Part of every [`Record`](crate::record::Record), so that any result can be run again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Scenario {
+    /// Where the vCPUs run.
+    pub machine: MachineKind,
+    /// The virtual machines, all running at the same time.
+    pub vms: Vec<VmSpec>,
+    /// Host CPUs to use.
+    pub cpus: Vec<usize>,
+    /// How vCPUs are placed on them.
+    pub placement: Placement,
+    /// What each vCPU does.
+    pub workload: Workload,
+    /// How long.
+    pub length: Length,
+    /// Least time before the measurement starts.
+    #[serde(with = "nanoseconds", rename = "warm_up_ns")]
+    pub warm_up: Duration,
+    /// Turns a paravirtual waiter spins before it halts.
+    pub spin_threshold: u32,
+    /// Host threads that compete with the vCPUs for the same CPUs.
+    pub noise: usize,
+    /// Privilege level of the guest (KVM only).
+    pub cpl: Cpl,
+    /// Whether acquisitions are timed.
+    pub latency: bool,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// A VM that makes no acquisition for this long is reported as stuck.
+    #[serde(with = "nanoseconds", rename = "watchdog_ns")]
+    pub watchdog: Duration,
+    /// Fault injection: kicks are dropped, so that halted waiters sleep for ever.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub drop_kicks: bool,
+}
+
+impl Scenario {
+    /// vCPUs of all VMs.
+    pub fn vcpus(&self) -> usize {
+        self.vms.iter().map(|vm| vm.vcpus).sum()
+    }
+
+    /// Whether vCPUs and noise outnumber the CPUs, so that some must wait.
+    pub fn overcommitted(&self) -> bool {
+        self.vcpus() + self.noise > self.cpus.len()
+    }
+
+    /// The host CPU of the vCPU with that number, counted through all VMs; `None`: any of `cpus`.
+    pub fn cpu_of(&self, vcpu: usize) -> Option<usize> {
+        match &self.placement {
+            Placement::Pinned => Some(self.cpus[vcpu % self.cpus.len()]),
+            Placement::Floating => None,
+            Placement::Map(map) => Some(map[vcpu]),
+        }
+    }
+}
+
+/// Where vCPUs run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MachineKind {
+    /// vCPUs of KVM guests.
+    Kvm,
+    /// Host threads.
+    Threads,
+}
+
+impl MachineKind {
+    /// The name, as users write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kvm => "kvm",
+            Self::Threads => "threads",
+        }
+    }
+}
+
+/// A virtual machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VmSpec {
+    /// The lock its vCPUs use.
+    #[serde(with = "lock_name")]
+    pub lock: LockKind,
+    /// How many vCPUs it has.
+    pub vcpus: usize,
+}
+
+/// How vCPUs are placed on host CPUs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Placement {
+    /// vCPU i on the i-th of the CPUs, round and round.
+    Pinned,
+    /// Any vCPU on any of the CPUs, as the host scheduler likes.
+    Floating,
+    /// vCPU i on the host CPU at place i.
+    Map(Vec<usize>),
+}
+
+/// What each vCPU does: take a lock, compute, release it, compute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Workload {
+    /// Work inside the critical section, ns.
+    pub critical_ns: u64,
+    /// Work outside, ns.
+    pub outside_ns: u64,
+    /// Number of locks, chosen from at random.
+    pub locks: usize,
+}
+
+/// How long a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Length {
+    /// This long, not counting the warm-up.
+    #[serde(with = "nanoseconds", rename = "duration_ns")]
+    Duration(Duration),
+    /// This many acquisitions by each vCPU, not counting the warm-up.
+    Iterations(u64),
+}
+
+/// Privilege level of the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cpl {
+    /// 0 if the host runs it natively, else 3.
+    #[serde(rename = "auto")]
+    Auto,
+    /// Kernel mode.
+    #[serde(rename = "0")]
+    Cpl0,
+    /// User mode.
+    #[serde(rename = "3")]
+    Cpl3,
+}
+
+/// Durations as whole nanoseconds.
+mod nanoseconds {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::time::Duration;
+
+    pub(super) fn serialize<S: Serializer>(d: &Duration, s: S) -> Result<S::Ok, S::Error> {
+        u64::try_from(d.as_nanos()).unwrap_or(u64::MAX).serialize(s)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Duration, D::Error> {
+        u64::deserialize(d).map(Duration::from_nanos)
+    }
+}
+
+/// Locks by their names.
+mod lock_name {
+    use pvlock::LockKind;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(lock: &LockKind, s: S) -> Result<S::Ok, S::Error> {
+        lock.name().serialize(s)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<LockKind, D::Error> {
+        let name = String::deserialize(d)?;
+        LockKind::from_name(&name).ok_or_else(|| D::Error::custom(format!("unknown lock '{name}'")))
+    }
+}
