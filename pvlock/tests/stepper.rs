@@ -1,0 +1,409 @@
+//! Locks under every schedule that fits. R and P numbers name the races of the lock's literature:
+//!
+//! | race | what must not go wrong                                                               |
+//! |------|--------------------------------------------------------------------------------------|
+//! | R1   | a contender sets pending on (n,0,0) and takes it back while the head claims            |
+//! | R2   | the word is (0,1,0) for a moment: pending owner takes over                             |
+//! | R3   | queue head and pending owner both see the lock free                                    |
+//! | R4   | an interrupt takes a lock of its own at any point of a wait                            |
+//! | R5   | a fifth nested wait finds no node left                                                 |
+//! | P1   | waiter says "halted" while the owner makes it head                                      |
+//! | P2   | the kick comes between the check and the halt                                          |
+//! | P3   | the release sees the mark: it must find the entry                                      |
+//! | P4   | a thief takes the lock between the head's last try and its mark                        |
+//! | P5   | the head's mark finds the lock free                                                    |
+//! | P6   | the owner marks before it hashes                                                       |
+//! | P7   | thief and head try for the same free lock                                              |
+//! | P8   | unfounded wake-ups                                                                     |
+//! | P9   | the kick reaches a CPU that has long gone elsewhere                                    |
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "support/rng.rs"]
+mod rng;
+#[path = "support/stepper/mod.rs"]
+mod stepper;
+
+use pvlock::LockEvent::*;
+use pvlock::LockKind::{self, Busted, PvQSpinLock, QSpinLock, Tas, Ticket};
+use pvlock::word::{LockWord, PortableWord};
+use std::sync::atomic::AtomicU32;
+use stepper::{
+    Config, Failure, Interrupt, Kick, Op, Order, Outcome, Preempt, Stepped, U32, When, run, section,
+};
+
+/// Every access to the lock's memory is a step, also inside the word's own loops.
+type Fine = PortableWord<U32>;
+/// Every operation on the word is one step.
+type Coarse = Stepped<PortableWord<AtomicU32>>;
+
+const SOUND: [LockKind; 4] = [Tas, Ticket, QSpinLock, PvQSpinLock];
+/// Longer than any wait that is not for a kick.
+const LONG: u64 = 300;
+/// The step after which the first taker of a free lock is in its critical section.
+const HOLDS: u64 = 1;
+
+/// Runs a scenario that must end well, and checks what must hold for any such run.
+#[track_caller]
+fn sound<W: LockWord>(config: &Config) -> Outcome {
+    let outcome = match run::<W>(config) {
+        Ok(outcome) => outcome,
+        Err(failure) => panic!("{failure:#?}\nto replay: {config:?}"),
+    };
+    let n = |event| outcome.count(event);
+    let holds = [
+        (
+            "takers wait",
+            n(Contended) <= outcome.acquisitions.len() as u64,
+        ),
+        ("native waits are by pending or queue", {
+            config.kind != QSpinLock || n(LockPending) + n(LockSlowpath) == n(Contended)
+        }),
+        ("paravirtual waits never use pending", {
+            config.kind != PvQSpinLock || n(LockPending) == 0
+        }),
+        (
+            "a head is hashed once at most",
+            n(PvKickUnlock) <= n(LockSlowpath),
+        ),
+        ("a kick follows an entry", n(PvKickUnlock) <= n(PvHashHops)),
+        ("a wake-up follows a kick", n(PvKickWake) <= n(PvKickUnlock)),
+        ("halting again is halting", n(PvWaitAgain) <= n(PvWaitHead)),
+        ("halting early is halting", n(PvWaitEarly) <= n(PvWaitNode)),
+        (
+            "an idle wake-up follows a halt",
+            n(PvSpuriousWakeup) <= n(PvWaitNode),
+        ),
+    ];
+    for (what, held) in holds {
+        assert!(held, "{what}: {outcome:?}\nto replay: {config:?}");
+    }
+    outcome
+}
+
+/// Runs `config` with `vcpu` descheduled at each of its steps in turn.
+fn preempted_everywhere<W: LockWord>(config: &Config, vcpu: usize, mut also: impl FnMut(Outcome)) {
+    for at in 0.. {
+        let mut config = config.clone();
+        config.preempt.push(Preempt {
+            vcpu,
+            at,
+            steps: LONG,
+        });
+        let outcome = sound::<W>(&config);
+        let over = outcome.steps[vcpu] <= at;
+        also(outcome);
+        if over {
+            return;
+        }
+    }
+}
+
+#[test]
+fn random_schedules() {
+    for kind in SOUND {
+        for seed in 0..120 {
+            let vcpus = 3 + usize::try_from(seed % 3).unwrap();
+            let config = Config::new(kind, vcpus, 3).random(seed);
+            let fine = sound::<Fine>(&config);
+            let coarse = sound::<Coarse>(&config);
+            assert_eq!(fine.acquisitions.len(), 3 * vcpus, "seed {seed}");
+            assert_eq!(coarse.acquisitions.len(), 3 * vcpus, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn random_schedules_with_tries() {
+    for kind in SOUND {
+        for seed in 0..60 {
+            let mut config = Config::new(kind, 4, 2).random(seed);
+            for program in &mut config.programs[..2] {
+                program.extend([Op::Try(0), Op::Pause(2)].repeat(4));
+            }
+            assert!(
+                sound::<Fine>(&config).acquisitions.len() >= 8,
+                "seed {seed}"
+            );
+        }
+    }
+}
+
+#[test]
+fn equal_seeds_are_equal_runs() {
+    for kind in SOUND {
+        let config = Config::new(kind, 4, 2);
+        let run = |seed| sound::<Fine>(&config.clone().random(seed));
+        assert_eq!(run(7), run(7));
+        assert_ne!(run(7).trace, run(8).trace);
+    }
+}
+
+#[test]
+fn r1_r2_r3_any_vcpu_preempted_at_any_step() {
+    for kind in SOUND {
+        for vcpu in 0..3 {
+            preempted_everywhere::<Fine>(&Config::new(kind, 3, 2), vcpu, |_| ());
+        }
+    }
+}
+
+#[test]
+fn r1_r3_two_vcpus_preempted_at_any_two_steps() {
+    for (first, second) in [(0, 1), (1, 2), (2, 0)] {
+        for at in 0..16 {
+            let mut config = Config::new(QSpinLock, 3, 1);
+            config.preempt.push(Preempt {
+                vcpu: first,
+                at,
+                steps: LONG,
+            });
+            preempted_everywhere::<Coarse>(&config, second, |_| ());
+        }
+    }
+}
+
+/// With a holder that is away long enough all others go to sleep, and all are woken.
+#[test]
+fn p1_p2_p3_p6_no_wake_up_is_lost() {
+    let (mut heads, mut nodes, mut early) = (0, 0, 0);
+    for holder_at in [HOLDS, HOLDS + 1] {
+        for vcpu in 0..4 {
+            let mut config = Config::new(PvQSpinLock, 4, 2);
+            config.preempt.push(Preempt {
+                vcpu: 0,
+                at: holder_at,
+                steps: LONG,
+            });
+            preempted_everywhere::<Coarse>(&config, vcpu, |outcome| {
+                heads += outcome.count(PvWaitHead);
+                nodes += outcome.count(PvWaitNode);
+                early += outcome.count(PvWaitEarly);
+            });
+        }
+    }
+    assert!(
+        heads > 0 && nodes > 0 && early > 0,
+        "{heads} {nodes} {early}"
+    );
+}
+
+#[test]
+fn p1_p4_p5_p7_two_vcpus_preempted_at_any_two_steps() {
+    let (mut thefts, mut found_free) = (0, 0);
+    for (first, second) in [(0, 1), (1, 2), (2, 0)] {
+        for at in 0..20 {
+            let mut config = Config::new(PvQSpinLock, 3, 1);
+            config.preempt.push(Preempt {
+                vcpu: first,
+                at,
+                steps: LONG,
+            });
+            preempted_everywhere::<Coarse>(&config, second, |outcome| {
+                thefts += outcome.overtakes;
+                // One lock, so every insertion takes one hop; those without kick were P5.
+                found_free += outcome.count(PvHashHops) - outcome.count(PvKickUnlock);
+            });
+        }
+    }
+    assert!(thefts > 0, "nobody stole the lock from a sleeping queue");
+    assert!(
+        found_free > 0,
+        "no head found the lock free when it marked it"
+    );
+}
+
+#[test]
+fn p8_p9_unfounded_kicks_are_harmless() {
+    let mut config = Config::new(PvQSpinLock, 3, 2);
+    config.preempt.push(Preempt {
+        vcpu: 0,
+        at: HOLDS,
+        steps: LONG,
+    });
+    let total: u64 = sound::<Coarse>(&config).steps.iter().sum();
+    let (mut spurious, mut again) = (0, 0);
+    for at in 0..total {
+        for vcpu in 0..3 {
+            let mut config = config.clone();
+            config.kicks.push((at, vcpu));
+            let outcome = sound::<Coarse>(&config);
+            spurious += outcome.count(PvSpuriousWakeup);
+            again += outcome.count(PvWaitAgain);
+        }
+    }
+    assert!(spurious > 0 && again > 0, "{spurious} {again}");
+}
+
+#[test]
+fn p8_kicks_in_a_storm_are_harmless() {
+    for seed in 0..40 {
+        let mut config = Config::new(PvQSpinLock, 4, 2).random(seed);
+        config.kicks = (0..2000)
+            .map(|at| (at, usize::try_from(at % 4).unwrap()))
+            .collect();
+        sound::<Fine>(&config);
+    }
+}
+
+/// An interrupt at each step of a vCPU takes a lock that others also use.
+#[test]
+fn r4_interrupts_at_any_step() {
+    for kind in SOUND {
+        let mut config = Config::new(kind, 3, 2);
+        config.locks = 2;
+        config.programs[1] = [section(0, 1), section(1, 1), section(0, 1)].concat();
+        config.programs[2] = [section(1, 1), section(0, 1), section(1, 1)].concat();
+        for holder_at in [HOLDS, u64::MAX] {
+            config.preempt = vec![Preempt {
+                vcpu: 1,
+                at: holder_at,
+                steps: LONG,
+            }];
+            for at in 0.. {
+                config.interrupts = vec![Interrupt {
+                    vcpu: 0,
+                    when: When::Step(at),
+                    lock: 1,
+                }];
+                if sound::<Coarse>(&config).interrupts == 0 {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Five waits nested on one CPU: four nodes, and one that does without.
+#[test]
+fn r5_the_fifth_nested_wait_has_no_node() {
+    for (kind, waiters) in [(QSpinLock, 2), (PvQSpinLock, 1)] {
+        let mut config = Config::new(kind, waiters + 1, 1);
+        config.locks = 5;
+        config.programs[0] = [
+            (0..5).map(Op::Lock).collect(),
+            vec![Op::Pause(400)],
+            (0..5).map(Op::Unlock).collect(),
+        ]
+        .concat();
+        // A native lock's first waiter needs no node. The second comes after it at every level.
+        for vcpu in 1..=waiters {
+            let start = Op::Pause(20 * u32::try_from(vcpu).unwrap());
+            config.programs[vcpu].insert(0, start);
+            let nest = |lock| Interrupt {
+                vcpu,
+                when: When::Pauses(3),
+                lock,
+            };
+            config.interrupts.extend((1..5).map(nest));
+        }
+        let outcome = sound::<Fine>(&config);
+        assert_eq!(outcome.interrupts, 4 * waiters);
+        for event in [LockUseNode2, LockUseNode3, LockUseNode4, LockNoNode] {
+            assert_eq!(outcome.count(event), 1, "{kind}: {}", event.name());
+        }
+    }
+}
+
+#[test]
+fn first_come_first_served() {
+    for kind in [Ticket, QSpinLock, PvQSpinLock] {
+        let mut queued = 0;
+        for seed in 0..100 {
+            let outcome = sound::<Coarse>(&Config::new(kind, 4, 3).random(seed));
+            let served = outcome.acquisitions.iter().filter(|(_, _, queued)| *queued);
+            let served: Vec<usize> = served.map(|&(vcpu, ..)| vcpu).collect();
+            assert_eq!(served, outcome.arrivals, "{kind}, seed {seed}");
+            queued += served.len();
+        }
+        assert!(queued > 100, "{kind} hardly queued");
+    }
+}
+
+/// While the head sleeps the lock is anybody's; the head still gets it in the end.
+#[test]
+fn sleeping_queues_are_overtaken() {
+    let (mut overtakes, mut stolen) = (0, 0);
+    for seed in 0..60 {
+        let outcome = sound::<Coarse>(&Config::new(PvQSpinLock, 4, 4).random(seed));
+        overtakes += outcome.overtakes;
+        stolen += outcome.count(PvLockStealing);
+    }
+    assert!(overtakes > 0 && stolen > 0, "{overtakes} {stolen}");
+}
+
+#[test]
+fn the_checker_catches_a_lock_that_excludes_nobody() {
+    let failure = run::<Fine>(&Config::new(Busted, 2, 1)).unwrap_err();
+    assert!(
+        matches!(failure, Failure::TwoHolders { lock: 0, .. }),
+        "{failure:?}"
+    );
+}
+
+#[test]
+fn a_forgotten_kick_is_a_deadlock() {
+    let mut config = Config::new(PvQSpinLock, 2, 1);
+    config.preempt.push(Preempt {
+        vcpu: 0,
+        at: HOLDS,
+        steps: LONG,
+    });
+    assert!(sound::<Fine>(&config).count(PvKickUnlock) > 0);
+    config.kick = Kick::Lost;
+    match run::<Fine>(&config) {
+        Err(Failure::Deadlock(who)) => {
+            assert!(
+                who.contains("vCPU 0: done") && who.contains("vCPU 1: halted"),
+                "{who}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// P2: without stickiness some schedule must lose the wake-up.
+#[test]
+fn a_kick_that_does_not_stick_is_a_deadlock() {
+    let mut config = Config::new(PvQSpinLock, 2, 1);
+    config.programs[0] = vec![Op::Lock(0), Op::Pause(40), Op::Unlock(0)];
+    let deadlocks = (0..40).filter(|&at| {
+        let preempt = vec![Preempt {
+            vcpu: 1,
+            at,
+            steps: LONG,
+        }];
+        let sticky = Config {
+            preempt,
+            ..config.clone()
+        };
+        sound::<Coarse>(&sticky);
+        let fleeting = Config {
+            kick: Kick::Fleeting,
+            ..sticky
+        };
+        matches!(run::<Coarse>(&fleeting), Err(Failure::Deadlock(_)))
+    });
+    assert!(deadlocks.count() > 0);
+}
+
+#[test]
+fn a_lock_never_released_is_a_livelock() {
+    let mut config = Config::new(Tas, 2, 1);
+    config.programs[0].truncate(1);
+    config.step_limit = 1000;
+    let failure = run::<Fine>(&config).unwrap_err();
+    assert!(matches!(failure, Failure::Livelock(_)), "{failure:?}");
+}
+
+#[test]
+fn a_release_too_many_is_reported_by_the_lock() {
+    let mut config = Config::new(PvQSpinLock, 1, 1);
+    config.order = Order::Script(vec![0; 8]);
+    config.programs[0] = vec![Op::Unlock(0)];
+    let failure = run::<Fine>(&config).unwrap_err();
+    assert!(
+        matches!(&failure, Failure::Panic(text) if text.contains("0x0")),
+        "{failure:?}"
+    );
+}

@@ -1,0 +1,336 @@
+//! A machine that is stepped by hand: every vCPU a coroutine, one access at a time.
+//!
+//! Every atomic access, pause, halt and kick suspends to the scheduler first, so a schedule is a
+//! sequence of vCPU numbers and two runs of one schedule are the same run. Memory is sequentially
+//! consistent here; weak memory is loom's part.
+
+mod atomics;
+mod invariants;
+mod schedule;
+
+pub(crate) use atomics::{Stepped, U32, U64};
+pub(crate) use schedule::{Config, Interrupt, Kick, Op, Order, Preempt, When, run, section};
+
+use corosensei::Yielder;
+use pvlock::atomic::Watch;
+use pvlock::pv_hash::HashSlot;
+use pvlock::word::{LockWord, PortableWord};
+use pvlock::{LockEvent, PerCpu, Platform};
+use std::any::{Any, TypeId};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::marker::PhantomData;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+
+/// The platform of this machine; `W` is the lock word under test.
+pub(crate) struct Stepper<W = PortableWord<U32>>(PhantomData<fn() -> W>);
+
+/// vCPUs a machine can have.
+const MAX_VCPUS: usize = 8;
+/// Few, so that probing wraps and collides.
+const HASH_SLOTS: usize = 32;
+
+/// What a vCPU is about to do to a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Locking(usize),
+    Holding(usize),
+    Unlocking(usize),
+}
+
+impl Phase {
+    /// The lock concerned.
+    pub(crate) fn lock(self) -> usize {
+        let (Self::Locking(lock) | Self::Holding(lock) | Self::Unlocking(lock)) = self;
+        lock
+    }
+}
+
+/// What went wrong, with everything needed to see why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// More than one vCPU in a critical section.
+    TwoHolders { lock: usize, holders: Vec<usize> },
+    /// An invariant of the lock's data does not hold.
+    Invariant(String),
+    /// Nobody can run.
+    Deadlock(String),
+    /// The bound on steps was reached.
+    Livelock(String),
+    /// The lock itself gave up.
+    Panic(String),
+}
+
+/// What a run did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// Hash of every step: who, what, and with which result.
+    pub(crate) trace: u64,
+    /// Steps of each vCPU.
+    pub(crate) steps: Vec<u64>,
+    /// Who got which lock, in order, and whether through its queue (by number, for tickets).
+    pub(crate) acquisitions: Vec<(usize, usize, bool)>,
+    /// Who queued for (or took a ticket of) some lock, in order. Only words of type [`Stepped`] tell.
+    pub(crate) arrivals: Vec<usize>,
+    /// Acquisitions past the queue while somebody in it slept.
+    pub(crate) overtakes: usize,
+    /// Interrupts that were delivered.
+    pub(crate) interrupts: usize,
+    counts: [u64; LockEvent::COUNT],
+}
+
+impl Outcome {
+    /// How often `event` was counted.
+    pub(crate) fn count(&self, event: LockEvent) -> u64 {
+        self.counts[event as usize]
+    }
+}
+
+enum Resume {
+    Go,
+    Interrupt(usize),
+}
+
+pub(crate) struct Vcpu {
+    yielder: Cell<*const Yielder<Resume, ()>>,
+    token: Cell<bool>,
+    pub(crate) steps: Cell<u64>,
+    /// Pauses since the innermost lock operation began.
+    pub(crate) pauses: Cell<u64>,
+    pub(crate) halted: Cell<bool>,
+    pub(crate) done: Cell<bool>,
+    queued: Cell<bool>,
+    doing: Cell<&'static str>,
+    /// Lock operations, outermost first.
+    pub(crate) phases: RefCell<Vec<Phase>>,
+}
+
+impl Vcpu {
+    /// Whether the scheduler may choose it.
+    pub(crate) fn ready(&self) -> bool {
+        !self.done.get() && (!self.halted.get() || self.token.get())
+    }
+}
+
+pub(crate) struct Machine {
+    pub(crate) vcpus: Vec<Vcpu>,
+    running: Cell<Option<usize>>,
+    spin_threshold: u32,
+    kick: Kick,
+    storage: &'static (dyn Any + Send + Sync),
+    /// Addresses of the locks; a lock's key is its place here plus one.
+    locks: RefCell<Vec<usize>>,
+    interrupt: RefCell<Rc<dyn Fn(usize)>>,
+    preempted: Cell<[bool; MAX_VCPUS]>,
+    log: RefCell<Outcome>,
+}
+
+thread_local! {
+    static MACHINE: RefCell<Option<Rc<Machine>>> = const { RefCell::new(None) };
+    static STORAGE: RefCell<HashMap<TypeId, &'static (dyn Any + Send + Sync)>> = RefCell::default();
+}
+
+fn machine() -> Rc<Machine> {
+    MACHINE.with_borrow(|m| m.clone().expect("on a stepped machine"))
+}
+
+/// Per-CPU lock storage and hash table; leaked once per thread, cleared before each run.
+pub(crate) struct Storage<P: Platform> {
+    pub(crate) percpu: Vec<PerCpu<P>>,
+    pub(crate) hash: Vec<HashSlot<P>>,
+}
+
+impl<W: LockWord> Storage<Stepper<W>> {
+    fn cleared() -> &'static Self {
+        let any = STORAGE.with_borrow_mut(|all| {
+            *all.entry(TypeId::of::<W>()).or_insert_with(|| {
+                Box::leak(Box::new(Self {
+                    percpu: std::iter::repeat_with(PerCpu::default)
+                        .take(MAX_VCPUS)
+                        .collect(),
+                    hash: std::iter::repeat_with(HashSlot::default)
+                        .take(HASH_SLOTS)
+                        .collect(),
+                }))
+            })
+        });
+        let storage: &'static Self = any.downcast_ref().unwrap();
+        for node in storage.percpu.iter().flat_map(|percpu| &percpu.nodes) {
+            for field in [&node.next, &node.locked, &node.state, &node.count] {
+                field.0.store(0, Ordering::Relaxed);
+            }
+        }
+        for slot in &storage.hash {
+            slot.lock.0.store(0, Ordering::Relaxed);
+        }
+        storage
+    }
+}
+
+impl Machine {
+    fn current(&self) -> (usize, &Vcpu) {
+        let cpu = self.running.get().expect("called by a vCPU");
+        (cpu, &self.vcpus[cpu])
+    }
+
+    /// Suspends until chosen again. True if the vCPU was interrupted meanwhile.
+    fn suspend(&self, doing: &'static str) -> bool {
+        let (cpu, vcpu) = self.current();
+        vcpu.doing.set(doing);
+        // SAFETY: a vCPU's yielder lives as long as its coroutine, on whose stack we are.
+        #[allow(unsafe_code)]
+        let resume = unsafe { &*vcpu.yielder.get() }.suspend(());
+        vcpu.steps.set(vcpu.steps.get() + 1);
+        self.note(cpu as u64);
+        let Resume::Interrupt(lock) = resume else {
+            return false;
+        };
+        vcpu.halted.set(false);
+        self.log.borrow_mut().interrupts += 1;
+        let handler = self.interrupt.borrow().clone();
+        handler(lock);
+        true
+    }
+
+    fn note(&self, what: u64) {
+        let mut log = self.log.borrow_mut();
+        // FNV-1a.
+        log.trace = (log.trace ^ what).wrapping_mul(0x0100_0000_01b3);
+    }
+
+    fn arrived(&self) {
+        let (cpu, vcpu) = self.current();
+        vcpu.queued.set(true);
+        self.log.borrow_mut().arrivals.push(cpu);
+    }
+
+    /// Wakes `cpu`, or lets its next halt pass.
+    pub(crate) fn kick(&self, cpu: usize) {
+        self.vcpus[cpu].token.set(true);
+    }
+
+    fn acquired(&self, lock: usize) {
+        let (cpu, vcpu) = self.current();
+        let sleeps = self.vcpus.iter().any(|other| {
+            other.halted.get() && other.phases.borrow().last() == Some(&Phase::Locking(lock))
+        });
+        let mut log = self.log.borrow_mut();
+        let queued = vcpu.queued.take();
+        log.acquisitions.push((cpu, lock, queued));
+        log.overtakes += usize::from(sleeps && !queued);
+    }
+
+    fn enter(&self, phase: Phase) {
+        let (_, vcpu) = self.current();
+        vcpu.pauses.set(0);
+        let mut phases = vcpu.phases.borrow_mut();
+        match phases.iter_mut().rfind(|p| p.lock() == phase.lock()) {
+            Some(present) => *present = phase,
+            None => phases.push(phase),
+        }
+    }
+
+    fn leave(&self, lock: usize) {
+        self.current()
+            .1
+            .phases
+            .borrow_mut()
+            .retain(|p| p.lock() != lock);
+    }
+
+    /// Who is where: one line per vCPU.
+    pub(crate) fn describe(&self) -> String {
+        let line = |(cpu, vcpu): (usize, &Vcpu)| {
+            format!(
+                "vCPU {cpu}: {} at step {} ({}), {:?}\n",
+                if vcpu.done.get() {
+                    "done"
+                } else if vcpu.halted.get() {
+                    "halted"
+                } else {
+                    "runs"
+                },
+                vcpu.steps.get(),
+                vcpu.doing.get(),
+                vcpu.phases.borrow(),
+            )
+        };
+        self.vcpus.iter().enumerate().map(line).collect()
+    }
+}
+
+impl<W: LockWord> Platform for Stepper<W> {
+    type U32 = U32;
+    type U64 = U64;
+    type LockWord = W;
+
+    fn cpu() -> u32 {
+        u32::try_from(machine().current().0).unwrap()
+    }
+    fn percpu(cpu: u32) -> &'static PerCpu<Self> {
+        let storage: &Storage<Self> = machine().storage.downcast_ref().unwrap();
+        &storage.percpu[cpu as usize]
+    }
+    fn pv_hash() -> &'static [HashSlot<Self>] {
+        let storage: &Storage<Self> = machine().storage.downcast_ref().unwrap();
+        &storage.hash
+    }
+    fn relax() {
+        let machine = machine();
+        let (_, vcpu) = machine.current();
+        vcpu.pauses.set(vcpu.pauses.get() + 1);
+        machine.suspend("pause");
+    }
+    fn halt_while<V: Watch>(word: &V, asleep: impl Fn(V::Value) -> bool) {
+        if !asleep(word.load(Ordering::Relaxed)) {
+            return;
+        }
+        let machine = machine();
+        let (_, vcpu) = machine.current();
+        // A kick that comes here leaves the token. An interrupt that comes here may use it up, so
+        // the halt is over: its condition is out of date.
+        if !machine.suspend("halt") && !vcpu.token.get() {
+            vcpu.halted.set(true);
+            machine.suspend("halted");
+            vcpu.halted.set(false);
+        }
+        vcpu.token.set(false);
+    }
+    fn kick(cpu: u32) {
+        machine().suspend("kick");
+        let machine = machine();
+        let arrives = match machine.kick {
+            Kick::Sticky => true,
+            Kick::Fleeting => machine.vcpus[cpu as usize].halted.get(),
+            Kick::Lost => false,
+        };
+        if arrives {
+            machine.kick(cpu as usize);
+        }
+    }
+    fn yield_to(_: u32) {
+        machine().suspend("yield");
+    }
+    fn vcpu_is_preempted(cpu: u32) -> Option<bool> {
+        Some(machine().preempted.get()[cpu as usize])
+    }
+    fn now() -> u64 {
+        machine().vcpus.iter().map(|vcpu| vcpu.steps.get()).sum()
+    }
+    fn pv_spin_threshold() -> u32 {
+        machine().spin_threshold
+    }
+    fn count(event: LockEvent, n: u64) {
+        machine().log.borrow_mut().counts[event as usize] += n;
+    }
+    fn lock_key<L>(lock: &L) -> u64 {
+        let address = std::ptr::from_ref(lock).addr();
+        1 + machine()
+            .locks
+            .borrow()
+            .iter()
+            .position(|&a| a == address)
+            .unwrap() as u64
+    }
+}

@@ -1,0 +1,367 @@
+//! Schedules, and the loop that runs a scenario under one.
+
+use super::{
+    Failure, MACHINE, MAX_VCPUS, Machine, Outcome, Phase, Resume, Stepper, Storage, Vcpu,
+    invariants,
+};
+use crate::rng::Rng;
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+use pvlock::word::LockWord;
+use pvlock::{LockEvent, LockKind, LockVisitor, RawLock};
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+const STACK_BYTES: usize = 128 << 10;
+
+/// What a vCPU's program consists of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Op {
+    Lock(usize),
+    Unlock(usize),
+    /// Tries; a success is released again at once.
+    Try(usize),
+    /// Lets that many steps pass.
+    Pause(u32),
+}
+
+/// `rounds` short critical sections under `lock`.
+pub(crate) fn section(lock: usize, rounds: usize) -> Vec<Op> {
+    [Op::Lock(lock), Op::Pause(1), Op::Unlock(lock)].repeat(rounds)
+}
+
+/// Who comes next, among those that can run.
+#[derive(Clone, Debug)]
+pub(crate) enum Order {
+    /// Anybody; the seed.
+    Random(u64),
+    RoundRobin,
+    /// These, as long as they can run, then round robin.
+    Script(Vec<usize>),
+}
+
+/// The hypervisor takes the CPU from `vcpu` after its step `at`, for `steps` steps of others, or
+/// until nobody else can run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Preempt {
+    pub(crate) vcpu: usize,
+    pub(crate) at: u64,
+    pub(crate) steps: u64,
+}
+
+/// When an interrupt is due.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum When {
+    /// At this step of the vCPU.
+    Step(u64),
+    /// After that many pauses in one lock operation.
+    Pauses(u64),
+}
+
+/// An interrupt whose handler takes and releases `lock`. Those of one vCPU come in list order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Interrupt {
+    pub(crate) vcpu: usize,
+    pub(crate) when: When,
+    pub(crate) lock: usize,
+}
+
+/// What becomes of the kicks that the lock makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kick {
+    /// As they should be: one that meets no halt ends the next.
+    Sticky,
+    /// Broken: one that meets no halt is gone.
+    Fleeting,
+    /// Broken: they go nowhere.
+    Lost,
+}
+
+/// A scenario and its schedule.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) kind: LockKind,
+    /// How many locks there are.
+    pub(crate) locks: usize,
+    /// One program per vCPU.
+    pub(crate) programs: Vec<Vec<Op>>,
+    pub(crate) order: Order,
+    pub(crate) preempt: Vec<Preempt>,
+    /// Unfounded kicks: before which step of the machine, whom.
+    pub(crate) kicks: Vec<(u64, usize)>,
+    pub(crate) kick: Kick,
+    pub(crate) interrupts: Vec<Interrupt>,
+    pub(crate) spin_threshold: u32,
+    pub(crate) step_limit: u64,
+}
+
+impl Config {
+    /// `vcpus` that each pass `rounds` times through one lock, in turns.
+    pub(crate) fn new(kind: LockKind, vcpus: usize, rounds: usize) -> Self {
+        Self {
+            kind,
+            locks: 1,
+            programs: vec![section(0, rounds); vcpus],
+            order: Order::RoundRobin,
+            preempt: vec![],
+            kicks: vec![],
+            kick: Kick::Sticky,
+            interrupts: vec![],
+            spin_threshold: 4,
+            step_limit: 100_000,
+        }
+    }
+
+    /// As new, with a random schedule.
+    pub(crate) fn random(self, seed: u64) -> Self {
+        Self {
+            order: Order::Random(seed),
+            ..self
+        }
+    }
+}
+
+/// Runs a scenario to its end, checking every invariant after every step.
+pub(crate) fn run<W: LockWord>(config: &Config) -> Result<Outcome, Failure> {
+    config.kind.visit::<Stepper<W>, _>(Visit(config))
+}
+
+struct Visit<'a>(&'a Config);
+
+impl<W: LockWord> LockVisitor<Stepper<W>> for Visit<'_> {
+    type Output = Result<Outcome, Failure>;
+
+    fn visit<L: RawLock>(self) -> Self::Output {
+        let config = self.0;
+        let locks: Rc<[L]> = std::iter::repeat_with(L::new).take(config.locks).collect();
+        let machine = Rc::new(Machine::new::<W, L>(config, &locks));
+        MACHINE.set(Some(machine.clone()));
+        let result = Scheduler::new(config, machine, locks).run::<W>();
+        MACHINE.set(None);
+        result
+    }
+}
+
+impl Machine {
+    fn new<W: LockWord, L: RawLock>(config: &Config, locks: &Rc<[L]>) -> Self {
+        let vcpu = || Vcpu {
+            yielder: Cell::new(std::ptr::null()),
+            token: Cell::new(false),
+            steps: Cell::new(0),
+            pauses: Cell::new(0),
+            halted: Cell::new(false),
+            done: Cell::new(false),
+            queued: Cell::new(false),
+            doing: Cell::new("start"),
+            phases: RefCell::default(),
+        };
+        let vcpus = config.programs.len();
+        assert!(vcpus <= MAX_VCPUS);
+        let handler_locks = locks.clone();
+        let handler = move |lock: usize| {
+            for op in section(lock, 1) {
+                perform(op, &handler_locks);
+            }
+        };
+        Self {
+            vcpus: std::iter::repeat_with(vcpu).take(vcpus).collect(),
+            running: Cell::new(None),
+            spin_threshold: config.spin_threshold,
+            kick: config.kick,
+            storage: Storage::<Stepper<W>>::cleared(),
+            locks: RefCell::new(locks.iter().map(|l| std::ptr::from_ref(l).addr()).collect()),
+            interrupt: RefCell::new(Rc::new(handler)),
+            preempted: Cell::default(),
+            log: RefCell::new(Outcome {
+                trace: 0xcbf2_9ce4_8422_2325,
+                steps: vec![],
+                acquisitions: vec![],
+                arrivals: vec![],
+                overtakes: 0,
+                interrupts: 0,
+                counts: [0; LockEvent::COUNT],
+            }),
+        }
+    }
+}
+
+/// Does one thing, on the vCPU that runs.
+fn perform<L: RawLock>(op: Op, locks: &[L]) {
+    let machine = super::machine();
+    match op {
+        Op::Lock(lock) => {
+            machine.enter(Phase::Locking(lock));
+            locks[lock].lock();
+            machine.enter(Phase::Holding(lock));
+            machine.acquired(lock);
+        }
+        Op::Unlock(lock) => {
+            machine.enter(Phase::Unlocking(lock));
+            locks[lock].unlock();
+            machine.leave(lock);
+        }
+        Op::Try(lock) => {
+            machine.enter(Phase::Locking(lock));
+            if locks[lock].try_lock() {
+                machine.enter(Phase::Holding(lock));
+                machine.acquired(lock);
+                machine.suspend("section");
+                perform(Op::Unlock(lock), locks);
+            } else {
+                machine.leave(lock);
+            }
+        }
+        Op::Pause(steps) => {
+            for _ in 0..steps {
+                machine.suspend("section");
+            }
+        }
+    }
+}
+
+type Body = Coroutine<Resume, (), ()>;
+
+struct Scheduler<'a, L> {
+    config: &'a Config,
+    // Before the machine: a coroutine that is given up unwinds.
+    bodies: Vec<Body>,
+    machine: Rc<Machine>,
+    locks: Rc<[L]>,
+    rng: Rng,
+    script: std::vec::IntoIter<usize>,
+    last: usize,
+    time: u64,
+    /// Until when each vCPU is descheduled.
+    away: Vec<u64>,
+    /// Which of the preemptions have begun.
+    preempted: Vec<bool>,
+    interrupts: Vec<Interrupt>,
+}
+
+impl<'a, L: RawLock> Scheduler<'a, L> {
+    fn new(config: &'a Config, machine: Rc<Machine>, locks: Rc<[L]>) -> Self {
+        let (seed, script) = match &config.order {
+            Order::Random(seed) => (*seed, vec![]),
+            Order::RoundRobin => (0, vec![]),
+            Order::Script(script) => (0, script.clone()),
+        };
+        let body = |(cpu, program): (usize, &Vec<Op>)| {
+            let (program, locks, machine) = (program.clone(), locks.clone(), machine.clone());
+            let stack = DefaultStack::new(STACK_BYTES).expect("memory for a stack");
+            Coroutine::with_stack(stack, move |yielder: &Yielder<Resume, ()>, _| {
+                machine.vcpus[cpu].yielder.set(yielder);
+                for op in program {
+                    perform(op, &locks);
+                }
+                machine.vcpus[cpu].done.set(true);
+            })
+        };
+        Self {
+            config,
+            bodies: config.programs.iter().enumerate().map(body).collect(),
+            rng: Rng(seed),
+            script: script.into_iter(),
+            last: usize::MAX,
+            time: 0,
+            away: vec![0; config.programs.len()],
+            preempted: vec![false; config.preempt.len()],
+            interrupts: config.interrupts.clone(),
+            machine,
+            locks,
+        }
+    }
+
+    fn run<W: LockWord>(mut self) -> Result<Outcome, Failure> {
+        while !self.machine.vcpus.iter().all(|vcpu| vcpu.done.get()) {
+            if self.time == self.config.step_limit {
+                return Err(Failure::Livelock(self.machine.describe()));
+            }
+            for &(_, cpu) in self.config.kicks.iter().filter(|(at, _)| *at == self.time) {
+                self.machine.kick(cpu);
+            }
+            let Some(cpu) = self.choose() else {
+                return Err(Failure::Deadlock(self.machine.describe()));
+            };
+            let resume = self.due(cpu).map_or(Resume::Go, |i| {
+                Resume::Interrupt(self.interrupts.remove(i).lock)
+            });
+            self.machine.running.set(Some(cpu));
+            let body = &mut self.bodies[cpu];
+            let result = catch_unwind(AssertUnwindSafe(|| body.resume(resume)));
+            self.machine.running.set(None);
+            match result {
+                Ok(CoroutineResult::Yield(()) | CoroutineResult::Return(())) => {}
+                Err(panic) => {
+                    let text = panic
+                        .downcast_ref::<String>()
+                        .cloned()
+                        .or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
+                    return Err(Failure::Panic(text.unwrap_or_default()));
+                }
+            }
+            self.time += 1;
+            invariants::check::<W, L>(self.config.kind, &self.machine, &self.locks)?;
+        }
+        let mut outcome = self.machine.log.borrow().clone();
+        outcome.steps = self
+            .machine
+            .vcpus
+            .iter()
+            .map(|vcpu| vcpu.steps.get())
+            .collect();
+        Ok(outcome)
+    }
+
+    /// The interrupt that `cpu` is to take now.
+    fn due(&self, cpu: usize) -> Option<usize> {
+        let vcpu = &self.machine.vcpus[cpu];
+        let i = self.interrupts.iter().position(|i| i.vcpu == cpu)?;
+        let due = match self.interrupts[i].when {
+            When::Step(at) => vcpu.steps.get() >= at,
+            When::Pauses(n) => vcpu.pauses.get() >= n,
+        };
+        (due && !vcpu.done.get() && !vcpu.yielder.get().is_null()).then_some(i)
+    }
+
+    fn choose(&mut self) -> Option<usize> {
+        let vcpus = &self.machine.vcpus;
+        for (preempt, fired) in self.config.preempt.iter().zip(&mut self.preempted) {
+            // Exactly when it gets there: it takes no further step until it is back.
+            if !*fired && vcpus[preempt.vcpu].steps.get() == preempt.at {
+                *fired = true;
+                self.away[preempt.vcpu] = self.time + preempt.steps;
+            }
+        }
+        let ready: Vec<usize> = (0..vcpus.len())
+            .filter(|&cpu| vcpus[cpu].ready() || self.due(cpu).is_some())
+            .collect();
+        let here = |&cpu: &usize| self.away[cpu] <= self.time;
+        let mut preempted = [false; MAX_VCPUS];
+        for (flag, &away) in preempted.iter_mut().zip(&self.away) {
+            *flag = away > self.time;
+        }
+        self.machine.preempted.set(preempted);
+        let mut choice: Vec<usize> = ready.iter().copied().filter(here).collect();
+        if choice.is_empty() {
+            // All others sleep or are done, so the hypervisor has a CPU for the one it had stopped.
+            choice = ready;
+            for &cpu in &choice {
+                self.away[cpu] = self.time;
+            }
+        }
+        if choice.is_empty() {
+            return None;
+        }
+        let next = match self.config.order {
+            Order::Random(_) => choice[self.rng.below(choice.len())],
+            Order::RoundRobin | Order::Script(_) => self
+                .script
+                .find(|cpu| choice.contains(cpu))
+                .or_else(|| choice.iter().copied().find(|&cpu| cpu > self.last))
+                .unwrap_or(choice[0]),
+        };
+        self.last = next;
+        Some(next)
+    }
+}
