@@ -1,0 +1,325 @@
+//! The host's side of the shared region: every access goes through `vm-memory`.
+
+use guest::abi::{
+    Control, Counter, Header, LOG_BYTES, Layout, LockSlot, MAGIC, Params, StealTime, Task, VERSION,
+    VcpuArea,
+};
+use guest::hist::{BUCKETS, Hist};
+use pvlock::{MAX_NODES, NodeRef};
+use std::mem::{offset_of, size_of};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use vm_memory::{
+    AtomicAccess, Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryError, GuestMemoryMmap,
+};
+
+/// Bytes of a queue node of native size.
+const NODE_BYTES: usize = 16;
+
+/// Guest memory could not be had, or an access fell outside it.
+#[derive(Debug, thiserror::Error)]
+pub enum RegionError {
+    /// The memory could not be mapped.
+    #[error("cannot map {bytes} bytes of guest memory: {source}")]
+    Map {
+        /// Bytes asked for.
+        bytes: usize,
+        /// Why not.
+        source: vm_memory::mmap::FromRangesError,
+    },
+    /// An access failed.
+    #[error("guest memory: {0}")]
+    Access(#[from] GuestMemoryError),
+}
+
+type Result<T> = std::result::Result<T, RegionError>;
+
+/// The shared region of one VM.
+#[derive(Clone, Debug)]
+pub struct Region {
+    memory: Arc<GuestMemoryMmap>,
+    base: u64,
+    layout: Layout,
+}
+
+/// A waiter's queue node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueNode {
+    /// Whose node.
+    pub node: NodeRef,
+    /// Who is next, if known.
+    pub next: Option<NodeRef>,
+    /// Whether it is head of its queue.
+    pub head: bool,
+    /// Its paravirtual state (`pvlock::qspinlock::pv`).
+    pub state: u32,
+}
+
+impl Region {
+    /// The region at guest address `base` of `memory`.
+    pub fn new(memory: Arc<GuestMemoryMmap>, base: u64, layout: Layout) -> Self {
+        Self {
+            memory,
+            base,
+            layout,
+        }
+    }
+
+    /// A region in memory of its own, for vCPUs that live in this process.
+    ///
+    /// # Errors
+    /// If the memory cannot be mapped.
+    pub fn in_process(params: &Params) -> Result<Self> {
+        let layout = layout_of(params);
+        let memory = map(layout.size())?;
+        let region = Self::new(Arc::new(memory), 0, layout);
+        region.init(params, region.host_address()? as u64)?;
+        Ok(region)
+    }
+
+    /// Writes the parameters, and the addresses that vCPUs need, for vCPUs that see the region at
+    /// address `seen_at`.
+    ///
+    /// # Errors
+    /// If the region does not lie in the memory.
+    pub fn init(&self, params: &Params, seen_at: u64) -> Result<()> {
+        let params = Params {
+            magic: MAGIC,
+            version: VERSION,
+            ..*params
+        };
+        let words = [
+            params.magic,
+            params.version,
+            params.vcpus,
+            params.locks,
+            params.workload,
+            params.lock_kind,
+            params.critical_ns,
+            params.outside_ns,
+            params.iterations,
+            params.spin_threshold,
+            params.tsc_khz,
+            params.seed,
+            params.flags,
+        ];
+        const { assert!(size_of::<Params>() == 13 * 8) };
+        for (i, word) in words.into_iter().enumerate() {
+            self.store(offset_of!(Header, params) + 8 * i, word)?;
+        }
+        let l = self.layout;
+        for cpu in 0..l.vcpus() {
+            let area = l.vcpu(cpu);
+            for (field, value) in [
+                (offset_of!(VcpuArea, this), l.vcpu(cpu)),
+                (offset_of!(VcpuArea, header), 0),
+                (offset_of!(VcpuArea, locks), l.lock(0)),
+                (offset_of!(VcpuArea, percpu), l.percpu(0)),
+                (offset_of!(VcpuArea, hash), l.hash()),
+            ] {
+                self.store(area + field, seen_at + value as u64)?;
+            }
+            self.store(
+                area + offset_of!(VcpuArea, hash_slots),
+                l.hash_slots() as u64,
+            )?;
+            let number = u32::try_from(cpu).unwrap_or(u32::MAX);
+            self.store(area + offset_of!(VcpuArea, cpu), number)?;
+        }
+        Ok(())
+    }
+
+    /// The region's layout.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Where the region is in this process.
+    ///
+    /// # Errors
+    /// If the region does not lie in the memory.
+    pub fn host_address(&self) -> Result<usize> {
+        Ok(self
+            .memory
+            .get_host_address(GuestAddress(self.base))?
+            .expose_provenance())
+    }
+
+    /// Where vCPU `cpu`'s area is in this process.
+    ///
+    /// # Errors
+    /// As [`Self::host_address`].
+    pub fn vcpu_host_address(&self, cpu: usize) -> Result<usize> {
+        Ok(self.host_address()? + self.layout.vcpu(cpu))
+    }
+
+    fn load<T: AtomicAccess>(&self, offset: usize) -> Result<T> {
+        Ok(self
+            .memory
+            .load(GuestAddress(self.base + offset as u64), Ordering::Acquire)?)
+    }
+
+    fn store<T: AtomicAccess>(&self, offset: usize, value: T) -> Result<()> {
+        Ok(self.memory.store(
+            value,
+            GuestAddress(self.base + offset as u64),
+            Ordering::Release,
+        )?)
+    }
+
+    fn words(&self, offset: usize, count: usize) -> Result<Vec<u64>> {
+        let mut bytes = vec![0; count * 8];
+        self.memory
+            .read_slice(&mut bytes, GuestAddress(self.base + offset as u64))?;
+        Ok(bytes
+            .as_chunks()
+            .0
+            .iter()
+            .map(|&word| u64::from_le_bytes(word))
+            .collect())
+    }
+
+    /// Tells the vCPUs a new [`guest::abi::phase`]. Those that halt must be kicked to notice.
+    ///
+    /// # Errors
+    /// As all accesses: if the region does not lie in the memory.
+    pub fn set_phase(&self, phase: u32) -> Result<()> {
+        self.store(self.layout.phase(), phase)
+    }
+
+    /// Tells the vCPUs that this KVM reports preempted vCPUs.
+    ///
+    /// # Errors
+    /// As all accesses.
+    pub fn set_preempted_is_reported(&self) -> Result<()> {
+        let offset = offset_of!(Control, preempted_is_reported);
+        self.store(self.layout.control() + offset, 1u32)
+    }
+
+    /// What vCPU `cpu` is doing.
+    ///
+    /// # Errors
+    /// As all accesses.
+    pub fn task(&self, cpu: usize) -> Result<Task> {
+        let raw = self.load(self.layout.vcpu(cpu) + offset_of!(VcpuArea, task))?;
+        // The guest writes nothing else; should its memory be overwritten, it is certainly not done.
+        Ok(Task::from_raw(raw).unwrap_or(Task::Off))
+    }
+
+    /// The counters of vCPU `cpu`, by [`Counter::index`].
+    ///
+    /// # Errors
+    /// As all accesses.
+    pub fn counters(&self, cpu: usize) -> Result<Vec<u64>> {
+        self.words(
+            self.layout.vcpu(cpu) + offset_of!(VcpuArea, counters),
+            Counter::COUNT,
+        )
+    }
+
+    /// Acquisitions of all vCPUs so far.
+    ///
+    /// # Errors
+    /// As all accesses.
+    pub fn acquisitions(&self) -> Result<u64> {
+        let offset = offset_of!(VcpuArea, counters) + 8 * Counter::Acquisitions.index();
+        (0..self.layout.vcpus())
+            .map(|cpu| self.load::<u64>(self.layout.vcpu(cpu) + offset))
+            .sum()
+    }
+
+    /// Histogram number `hist` of vCPU `cpu`.
+    ///
+    /// # Errors
+    /// As all accesses.
+    pub fn hist(&self, cpu: usize, hist: usize) -> Result<Vec<u64>> {
+        let offset = offset_of!(VcpuArea, hists) + hist * size_of::<Hist>();
+        self.words(self.layout.vcpu(cpu) + offset, BUCKETS)
+    }
+
+    /// A 64-bit field of vCPU `cpu`, by its offset in [`VcpuArea`].
+    ///
+    /// # Errors
+    /// As all accesses.
+    pub fn vcpu_word(&self, cpu: usize, field: usize) -> Result<u64> {
+        self.load(self.layout.vcpu(cpu) + field)
+    }
+
+    /// The last message of vCPU `cpu`.
+    ///
+    /// # Errors
+    /// As all accesses.
+    pub fn log(&self, cpu: usize) -> Result<String> {
+        let area = self.layout.vcpu(cpu);
+        let len = self.load::<u32>(area + offset_of!(VcpuArea, log_len))? as usize;
+        let mut bytes = vec![0; len.min(LOG_BYTES)];
+        let address = self.base + (area + offset_of!(VcpuArea, log)) as u64;
+        self.memory.read_slice(&mut bytes, GuestAddress(address))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Steal time of vCPU `cpu` in ns and whether it is marked preempted; `None` if KVM has never
+    /// written them.
+    ///
+    /// # Errors
+    /// As all accesses.
+    pub fn steal(&self, cpu: usize) -> Result<Option<(u64, bool)>> {
+        let area = self.layout.vcpu(cpu) + offset_of!(VcpuArea, steal);
+        let preempted: u8 = self.load(area + offset_of!(StealTime, preempted))?;
+        if self.load::<u32>(area + offset_of!(StealTime, version))? == 0 && preempted == 0 {
+            return Ok(None);
+        }
+        let ns = self.load(area + offset_of!(StealTime, steal_ns))?;
+        Ok(Some((ns, preempted & 1 != 0)))
+    }
+
+    /// Guest address of the steal-time area of vCPU `cpu`.
+    pub fn steal_address(&self, cpu: usize) -> u64 {
+        self.base + (self.layout.vcpu(cpu) + offset_of!(VcpuArea, steal)) as u64
+    }
+
+    /// First 32 bits of lock number `lock`, the owner (vCPU + 1, or 0) and the entries counted.
+    ///
+    /// # Errors
+    /// As all accesses.
+    pub fn lock(&self, lock: usize) -> Result<(u32, u32, u64)> {
+        let slot = self.layout.lock(lock);
+        Ok((
+            self.load(slot)?,
+            self.load(slot + offset_of!(LockSlot, owner))?,
+            self.load(slot + offset_of!(LockSlot, count))?,
+        ))
+    }
+
+    /// Queue nodes in use by vCPU `cpu`.
+    ///
+    /// # Errors
+    /// As all accesses.
+    pub fn queue_nodes(&self, cpu: usize) -> Result<Vec<QueueNode>> {
+        // The layout of pvlock::percpu::Node: next, locked, state, count.
+        let node = |i: usize| self.layout.percpu(cpu) + i * NODE_BYTES;
+        let used = self.load::<u32>(node(0) + 12)? as usize;
+        (0..used.min(MAX_NODES))
+            .map(|i| {
+                Ok(QueueNode {
+                    node: NodeRef::new(u32::try_from(cpu).unwrap_or(0), i),
+                    next: NodeRef::from_raw(self.load(node(i))?),
+                    head: self.load::<u32>(node(i) + 4)? != 0,
+                    state: self.load(node(i) + 8)?,
+                })
+            })
+            .collect()
+    }
+}
+
+/// The layout that `params` ask for.
+pub fn layout_of(params: &Params) -> Layout {
+    let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    Layout::new(size(params.vcpus), size(params.locks))
+}
+
+/// Zeroed guest memory of `bytes` bytes from address 0; pages are taken when touched.
+pub(crate) fn map(bytes: usize) -> Result<GuestMemoryMmap> {
+    GuestMemoryMmap::from_ranges(&[(GuestAddress(0), bytes)])
+        .map_err(|source| RegionError::Map { bytes, source })
+}

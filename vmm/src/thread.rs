@@ -1,0 +1,94 @@
+//! Host threads: placement, and what the scheduler knows of them.
+
+use rustix::process::Pid;
+use rustix::thread::CpuSet;
+use std::fs;
+use std::io;
+use std::time::Duration;
+
+/// Lets the calling thread run on `cpus` only.
+///
+/// # Errors
+/// If one of them does not exist or is not allowed.
+pub fn set_affinity(cpus: &[usize]) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    for &cpu in cpus {
+        if cpu >= CpuSet::MAX_CPU {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        set.set(cpu);
+    }
+    Ok(rustix::thread::sched_setaffinity(None, &set)?)
+}
+
+/// What the scheduler has counted for a thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadStats {
+    /// Time on a CPU.
+    pub cpu: Duration,
+    /// Time runnable, but not on a CPU.
+    pub queued: Duration,
+    /// Times it gave up its CPU to wait for something.
+    pub voluntary_switches: u64,
+    /// Times it was preempted.
+    pub involuntary_switches: u64,
+}
+
+impl ThreadStats {
+    /// The statistics of thread `tid` of this process; zeros for what the kernel does not tell.
+    pub fn of(tid: Pid) -> Self {
+        let read = |file: &str| {
+            fs::read_to_string(format!("/proc/self/task/{}/{file}", tid.as_raw_nonzero()))
+                .unwrap_or_default()
+        };
+        let status = read("status");
+        let field = |name: &str| {
+            let line = status.lines().find_map(|l| l.strip_prefix(name))?;
+            line.trim_start_matches(':').trim().parse().ok()
+        };
+        let schedstat = read("schedstat");
+        let mut times = schedstat.split_whitespace().map(|t| t.parse().unwrap_or(0));
+        let mut time = || Duration::from_nanos(times.next().unwrap_or(0));
+        Self {
+            cpu: time(),
+            queued: time(),
+            voluntary_switches: field("voluntary_ctxt_switches").unwrap_or(0),
+            involuntary_switches: field("nonvoluntary_ctxt_switches").unwrap_or(0),
+        }
+    }
+
+    /// Times the thread has left its CPU, for whatever reason.
+    pub fn switches(&self) -> u64 {
+        self.voluntary_switches + self.involuntary_switches
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_works_and_sleeps_is_seen_to_do_both() {
+        let tid = rustix::thread::gettid();
+        let before = ThreadStats::of(tid);
+        let start = std::time::Instant::now();
+        while start.elapsed() < Duration::from_millis(20) {
+            std::hint::spin_loop();
+        }
+        std::thread::sleep(Duration::from_millis(2));
+        let after = ThreadStats::of(tid);
+        assert!(after.cpu > before.cpu);
+        assert!(after.voluntary_switches > before.voluntary_switches);
+    }
+
+    #[test]
+    fn a_cpu_that_does_not_exist_is_refused() {
+        assert!(
+            std::thread::spawn(|| set_affinity(&[CpuSet::MAX_CPU - 1]))
+                .join()
+                .unwrap()
+                .is_err()
+        );
+        assert!(set_affinity(&[usize::MAX]).is_err());
+    }
+}

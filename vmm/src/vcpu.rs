@@ -1,0 +1,300 @@
+//! A vCPU's thread: runs the guest, and serves its doorbells.
+//!
+//! ```text
+//!            KVM_RUN returns: HALT            eventfd read returns: kicked
+//!  running -----------------------> halted -------------------------------> running
+//!     |  EXIT, an error, or stop      | stop
+//!     v                               v
+//!   ended <---------------------------+
+//! ```
+
+use crate::error::VmmError;
+use crate::report::Registers;
+use guest::abi::{Doorbell, EXIT_DONE, EXIT_PANIC};
+use kvm_ioctls::{VcpuExit, VcpuFd};
+use rustix::process::Pid;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use tokio::sync::mpsc::UnboundedSender;
+use vmm_sys_util::eventfd::EventFd;
+
+/// What a vCPU has to say to whoever runs the VM.
+#[derive(Debug)]
+pub enum Event {
+    /// It wants this shown.
+    Log {
+        /// The vCPU.
+        vcpu: usize,
+        /// The message.
+        message: String,
+    },
+    /// It has finished its work.
+    Done {
+        /// The vCPU.
+        vcpu: usize,
+    },
+    /// It has panicked.
+    Panicked {
+        /// The vCPU.
+        vcpu: usize,
+        /// The guest's message.
+        message: String,
+    },
+    /// It cannot go on.
+    Failed {
+        /// The vCPU.
+        vcpu: usize,
+        /// Why.
+        error: VmmError,
+    },
+}
+
+/// Exits to the VMM by kind. Kicks are not among them: the kernel serves those.
+#[derive(Debug, Default)]
+pub struct Exits {
+    halt: AtomicU64,
+    yielded: AtomicU64,
+    log: AtomicU64,
+    exit: AtomicU64,
+    signal: AtomicU64,
+}
+
+impl Exits {
+    /// The counts by name; zeros are left out.
+    pub fn by_name(&self) -> BTreeMap<String, u64> {
+        [
+            ("halt", &self.halt),
+            ("yield", &self.yielded),
+            ("log", &self.log),
+            ("exit", &self.exit),
+            ("signal", &self.signal),
+        ]
+        .into_iter()
+        .map(|(name, count)| (name.to_owned(), count.load(Ordering::Relaxed)))
+        .filter(|&(_, count)| count > 0)
+        .collect()
+    }
+}
+
+/// What a vCPU's thread shares with the VM.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// Kicks.
+    pub(crate) kick: EventFd,
+    pub(crate) exits: Exits,
+    /// The thread must end.
+    pub(crate) stop: AtomicBool,
+    /// Somebody wants to see the registers.
+    pub(crate) snapshot_wanted: AtomicBool,
+    pub(crate) snapshot: Mutex<Option<Registers>>,
+    /// The thread is blocked in a halt.
+    pub(crate) halted: AtomicBool,
+    tid: AtomicI32,
+}
+
+impl Shared {
+    pub(crate) fn new() -> Result<Self, VmmError> {
+        Ok(Self {
+            // Blocking: a halted vCPU is a thread blocked in read().
+            kick: EventFd::new(0).map_err(VmmError::os("make an eventfd"))?,
+            exits: Exits::default(),
+            stop: AtomicBool::new(false),
+            snapshot_wanted: AtomicBool::new(false),
+            snapshot: Mutex::new(None),
+            halted: AtomicBool::new(false),
+            tid: AtomicI32::new(0),
+        })
+    }
+
+    pub(crate) fn tid(&self) -> Option<Pid> {
+        Pid::from_raw(self.tid.load(Ordering::Acquire))
+    }
+}
+
+/// A vCPU, to be run on a thread of its own.
+pub(crate) struct Vcpu {
+    pub(crate) number: usize,
+    pub(crate) fd: VcpuFd,
+    pub(crate) shared: std::sync::Arc<Shared>,
+    pub(crate) region: crate::Region,
+    pub(crate) events: UnboundedSender<Event>,
+}
+
+/// Why KVM_RUN returned, without borrowing from the vCPU.
+enum Exit {
+    Store(u64, Vec<u8>),
+    Shutdown,
+    Interrupted,
+    Other(String),
+}
+
+impl Vcpu {
+    /// Runs the vCPU until it ends, fails or is told to stop; says on the channel how it ended.
+    pub(crate) fn run(mut self) {
+        // Release pairs with the Acquire in tid(): nothing is published but the number itself.
+        self.shared.tid.store(
+            rustix::thread::gettid().as_raw_nonzero().get(),
+            Ordering::Release,
+        );
+        let vcpu = self.number;
+        let event = match self.run_guest() {
+            Ok(Some(EXIT_PANIC)) => {
+                let message = self.region.log(vcpu).unwrap_or_else(|e| e.to_string());
+                Event::Panicked { vcpu, message }
+            }
+            Ok(_) => Event::Done { vcpu },
+            Err(error) => Event::Failed { vcpu, error },
+        };
+        tracing::debug!(vcpu, ?event, "vCPU ended");
+        // Nobody listens any more if the VM is being dropped.
+        let _ = self.events.send(event);
+    }
+
+    /// The exit code, or `None` if the vCPU was told to stop.
+    fn run_guest(&mut self) -> Result<Option<u32>, VmmError> {
+        loop {
+            if self.shared.stop.load(Ordering::Acquire) {
+                return Ok(None);
+            }
+            self.take_snapshot();
+            match self.enter()? {
+                Exit::Store(address, data) => match self.serve(address, &data)? {
+                    Some(code) => return Ok(Some(code)),
+                    None => continue,
+                },
+                Exit::Interrupted => count(&self.shared.exits.signal),
+                Exit::Shutdown => {
+                    return Err(VmmError::TripleFault {
+                        vcpu: self.number,
+                        registers: self.registers(),
+                    });
+                }
+                Exit::Other(exit) => {
+                    let (vcpu, registers) = (self.number, self.registers());
+                    return Err(VmmError::UnexpectedExit {
+                        vcpu,
+                        exit,
+                        registers,
+                    });
+                }
+            }
+        }
+    }
+
+    fn enter(&mut self) -> Result<Exit, VmmError> {
+        match self.fd.run() {
+            Ok(VcpuExit::MmioWrite(address, data)) => Ok(Exit::Store(address, data.to_vec())),
+            Ok(VcpuExit::Shutdown) => Ok(Exit::Shutdown),
+            Ok(VcpuExit::Intr) => Ok(Exit::Interrupted),
+            Ok(other) => Ok(Exit::Other(format!("{other:?}"))),
+            Err(e) if e.errno() == libc::EINTR || e.errno() == libc::EAGAIN => {
+                Ok(Exit::Interrupted)
+            }
+            Err(source) => Err(VmmError::Kvm {
+                what: "run a vCPU",
+                source,
+            }),
+        }
+    }
+
+    /// Serves a store to a doorbell. `Some` if it was the vCPU's last.
+    fn serve(&mut self, address: u64, data: &[u8]) -> Result<Option<u32>, VmmError> {
+        let vcpu = self.number;
+        let (Some(bell), Ok(value)) = (Doorbell::from_address(address), data.try_into()) else {
+            let (data, registers) = (data.to_vec(), self.registers());
+            return Err(VmmError::BadStore {
+                vcpu,
+                address,
+                data,
+                registers,
+            });
+        };
+        let value = u32::from_le_bytes(value);
+        match bell {
+            Doorbell::Halt => {
+                count(&self.shared.exits.halt);
+                tracing::trace!(vcpu, "halt");
+                self.halt()?;
+                tracing::trace!(vcpu, "woken");
+            }
+            Doorbell::Yield => {
+                count(&self.shared.exits.yielded);
+                tracing::trace!(vcpu, to = value, "yield");
+                // Linux offers a process no yield to a chosen thread. This lets any other runnable
+                // thread of this CPU go first.
+                rustix::thread::sched_yield();
+            }
+            Doorbell::Log => {
+                count(&self.shared.exits.log);
+                let message = self.region.log(vcpu)?;
+                let _ = self.events.send(Event::Log { vcpu, message });
+            }
+            Doorbell::Exit => {
+                count(&self.shared.exits.exit);
+                return Ok(Some(if value == EXIT_PANIC {
+                    EXIT_PANIC
+                } else {
+                    EXIT_DONE
+                }));
+            }
+            // An ioeventfd is registered for each vCPU's KICK: this vCPU does not exist.
+            Doorbell::Kick(_) => {
+                let (data, registers) = (data.to_vec(), self.registers());
+                return Err(VmmError::BadStore {
+                    vcpu,
+                    address,
+                    data,
+                    registers,
+                });
+            }
+        }
+        Ok(None)
+    }
+
+    /// Blocks until the vCPU is kicked, or has been since its last halt.
+    fn halt(&mut self) -> Result<(), VmmError> {
+        self.shared.halted.store(true, Ordering::Relaxed);
+        let result = loop {
+            match self.shared.kick.read() {
+                Ok(_) => break Ok(()),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {
+                    count(&self.shared.exits.signal);
+                    if self.shared.stop.load(Ordering::Acquire) {
+                        break Ok(());
+                    }
+                    self.take_snapshot();
+                }
+                Err(source) => {
+                    break Err(VmmError::Os {
+                        what: "wait for a kick",
+                        source,
+                    });
+                }
+            }
+        };
+        self.shared.halted.store(false, Ordering::Relaxed);
+        result
+    }
+
+    fn registers(&self) -> Box<Registers> {
+        Box::new(Registers::new(self.fd.get_regs().ok()))
+    }
+
+    fn take_snapshot(&self) {
+        // Acquire pairs with the Release in Vm::registers(): the old snapshot is gone by then.
+        if self.shared.snapshot_wanted.swap(false, Ordering::AcqRel) {
+            let mut snapshot = self
+                .shared
+                .snapshot
+                .lock()
+                .unwrap_or_else(|e| e.into_inner());
+            *snapshot = Some(*self.registers());
+        }
+    }
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}

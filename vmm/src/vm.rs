@@ -1,0 +1,370 @@
+//! A virtual machine: built, run, watched, stopped.
+
+use crate::boot;
+use crate::clock;
+use crate::cpl::Cpl;
+use crate::error::VmmError;
+use crate::image::Image;
+use crate::kvm_stats::KvmStats;
+use crate::layout::{self, MemoryMap};
+use crate::region::{self, Region};
+use crate::report::Registers;
+use crate::thread;
+use crate::vcpu::{Event, Shared, Vcpu};
+use guest::abi::{Doorbell, KICK_PAGES, Params};
+use kvm_bindings::{Msrs, kvm_msr_entry, kvm_userspace_memory_region};
+use kvm_ioctls::{Cap, IoEventAddress, Kvm, NoDatamatch, VcpuFd, VmFd};
+use rustix::process::Pid;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::{self, UnboundedReceiver};
+use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
+use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
+
+/// MSR_KVM_STEAL_TIME, and its bit that turns it on (KVM documentation, msr.rst).
+const MSR_KVM_STEAL_TIME: u32 = 0x4b56_4d03;
+const STEAL_TIME_ENABLED: u64 = 1;
+
+/// How often a thread that should leave the guest is signalled until it has.
+const SIGNAL_PERIOD: Duration = Duration::from_millis(1);
+/// How long to wait for registers.
+const SNAPSHOT_PATIENCE: Duration = Duration::from_millis(500);
+
+/// What a VM is to be.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// What the guest is to do. The VMM fills in magic, version and TSC frequency.
+    pub params: Params,
+    /// Privilege level of the guest.
+    pub cpl: Cpl,
+    /// Host CPUs that each vCPU may run on.
+    pub affinity: Vec<Vec<usize>>,
+}
+
+/// A running virtual machine. Dropping it stops it.
+#[derive(Debug)]
+pub struct Vm {
+    // Before the region: KVM must not outlive its memory. (The vCPUs' threads have ended by then.)
+    fd: VmFd,
+    region: Region,
+    vcpus: Vec<VcpuHandle>,
+    tsc_khz: u64,
+    tsc_offset: u64,
+}
+
+#[derive(Debug)]
+struct VcpuHandle {
+    shared: Arc<Shared>,
+    stats: Option<KvmStats>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Opens /dev/kvm.
+pub(crate) fn open_kvm() -> Result<Kvm, VmmError> {
+    let kvm = Kvm::new().map_err(|e| match e.errno() {
+        libc::ENOENT | libc::ENODEV | libc::ENXIO => VmmError::NoKvm,
+        libc::EACCES | libc::EPERM => VmmError::NoPermission,
+        _ => VmmError::OpenKvm(e),
+    })?;
+    match kvm.get_api_version() {
+        12 => Ok(kvm),
+        other => Err(VmmError::ApiVersion(other)),
+    }
+}
+
+/// Whether this host can run our guests, with `vcpus` vCPUs each.
+///
+/// # Errors
+/// Says what is missing.
+pub fn check_host(vcpus: usize) -> Result<(), VmmError> {
+    let kvm = open_kvm()?;
+    if !kvm.check_extension(Cap::Ioeventfd) || !kvm.check_extension(Cap::IoeventfdNoLength) {
+        return Err(VmmError::Missing("ioeventfd", "kicks would not work"));
+    }
+    if !kvm.check_extension(Cap::UserMemory) {
+        return Err(VmmError::Missing("user memory", "a guest gets no memory"));
+    }
+    let kicks = usize::try_from(KICK_PAGES * layout::PAGE / 4).unwrap_or(usize::MAX);
+    let max = kvm.get_max_vcpus().min(kicks);
+    if vcpus > max {
+        return Err(VmmError::TooManyVcpus { asked: vcpus, max });
+    }
+    Ok(())
+}
+
+impl Vm {
+    /// Builds a VM and starts its vCPUs. What they have to say comes out of the receiver.
+    ///
+    /// # Errors
+    /// If the host cannot run it; nothing is left running then.
+    pub fn start(config: &Config) -> Result<(Self, UnboundedReceiver<Event>), VmmError> {
+        let count = config.affinity.len();
+        check_host(count)?;
+        let mut params = config.params;
+        params.vcpus = count as u64;
+        let layout = region::layout_of(&params);
+        let map = MemoryMap::new(layout);
+        if !map.fits() {
+            let (locks, bytes) = (layout.locks(), map.end());
+            return Err(VmmError::TooLarge {
+                vcpus: count,
+                locks,
+                bytes,
+            });
+        }
+        let memory = Arc::new(region::map(
+            usize::try_from(map.end()).unwrap_or(usize::MAX),
+        )?);
+        let image = Image::guest()?;
+        boot::load(&memory, &image, layout)?;
+        let region = Region::new(Arc::clone(&memory), layout::REGION, layout);
+
+        let vm = create_vm(&memory)?;
+        let mut fds = Vec::with_capacity(count);
+        for cpu in 0..count {
+            let fd = vm
+                .create_vcpu(cpu as u64)
+                .map_err(VmmError::kvm("create a vCPU"))?;
+            boot::set_registers(&fd, config.cpl, image.entry(), &region, cpu)?;
+            enable_steal_time(&fd, region.steal_address(cpu))?;
+            fds.push(fd);
+        }
+        let first = fds
+            .first()
+            .ok_or(VmmError::Missing("vCPUs", "there is nothing to run"))?;
+        let tsc_khz = first
+            .get_tsc_khz()
+            .map_err(VmmError::kvm("tell the TSC's frequency"))?
+            .into();
+        let tsc_offset = clock::tsc_offset(first)?;
+        params.tsc_khz = tsc_khz;
+        region.init(&params, layout::REGION)?;
+
+        allow_signalling()?;
+        let (events, receiver) = mpsc::unbounded_channel();
+        // From here on, dropping `this` ends whatever has been started.
+        let mut this = Self {
+            region,
+            vcpus: Vec::with_capacity(count),
+            tsc_khz,
+            tsc_offset,
+            fd: vm,
+        };
+        for (number, fd) in fds.into_iter().enumerate() {
+            this.start_vcpu(number, fd, &config.affinity[number], &events)?;
+        }
+        tracing::debug!(vcpus = count, cpl = %config.cpl, tsc_khz, "VM started");
+        Ok((this, receiver))
+    }
+
+    fn start_vcpu(
+        &mut self,
+        number: usize,
+        fd: VcpuFd,
+        cpus: &[usize],
+        events: &mpsc::UnboundedSender<Event>,
+    ) -> Result<(), VmmError> {
+        let shared = Arc::new(Shared::new()?);
+        let bell = Doorbell::Kick(u32::try_from(number).unwrap_or(u32::MAX)).address();
+        self.fd
+            .register_ioevent(&shared.kick, &IoEventAddress::Mmio(bell), NoDatamatch)
+            .map_err(VmmError::kvm("register a kick as ioeventfd"))?;
+        let stats = KvmStats::open(&fd);
+        let vcpu = Vcpu {
+            number,
+            fd,
+            shared: Arc::clone(&shared),
+            region: self.region.clone(),
+            events: events.clone(),
+        };
+        let (placed, placement) = std::sync::mpsc::channel();
+        let wanted = cpus.to_vec();
+        let thread = std::thread::Builder::new()
+            .name(format!("vcpu{number}"))
+            .spawn(move || {
+                let result = thread::set_affinity(&wanted);
+                let ok = result.is_ok();
+                let _ = placed.send(result);
+                if ok {
+                    vcpu.run();
+                }
+            })
+            .map_err(VmmError::os("start a vCPU's thread"))?;
+        self.vcpus.push(VcpuHandle {
+            shared,
+            stats,
+            thread: Some(thread),
+        });
+        match placement.recv() {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(source)) => Err(VmmError::Affinity {
+                vcpu: number,
+                cpus: cpus.to_vec(),
+                source,
+            }),
+            Err(_) => Err(VmmError::os("start a vCPU's thread")(io::Error::other(
+                "it died",
+            ))),
+        }
+    }
+
+    /// The memory shared with the guest.
+    pub fn region(&self) -> &Region {
+        &self.region
+    }
+
+    /// Frequency of the guest's TSC, kHz.
+    pub fn tsc_khz(&self) -> u64 {
+        self.tsc_khz
+    }
+
+    /// The guest's TSC, now.
+    pub fn now(&self) -> u64 {
+        clock::now().wrapping_add(self.tsc_offset)
+    }
+
+    /// Kicks vCPU `cpu`.
+    ///
+    /// # Errors
+    /// If its eventfd cannot be written.
+    pub fn kick(&self, cpu: usize) -> Result<(), VmmError> {
+        self.vcpus[cpu]
+            .shared
+            .kick
+            .write(1)
+            .map_err(VmmError::os("kick a vCPU"))
+    }
+
+    /// The host thread of vCPU `cpu`, once it runs.
+    pub fn tid(&self, cpu: usize) -> Option<Pid> {
+        self.vcpus[cpu].shared.tid()
+    }
+
+    /// Whether vCPU `cpu` is halted.
+    pub fn is_halted(&self, cpu: usize) -> bool {
+        self.vcpus[cpu].shared.halted.load(Ordering::Relaxed)
+    }
+
+    /// Exits of vCPU `cpu` to the VMM, by kind.
+    pub fn exits(&self, cpu: usize) -> BTreeMap<String, u64> {
+        self.vcpus[cpu].shared.exits.by_name()
+    }
+
+    /// KVM's statistics of vCPU `cpu`; empty if this KVM has none.
+    pub fn kvm_stats(&self, cpu: usize) -> BTreeMap<String, u64> {
+        self.vcpus[cpu]
+            .stats
+            .as_ref()
+            .map(KvmStats::read)
+            .unwrap_or_default()
+    }
+
+    /// Registers of all vCPUs, taken by interrupting them; `None` for one that does not answer.
+    pub fn registers(&self) -> Vec<Option<Registers>> {
+        for vcpu in &self.vcpus {
+            *vcpu
+                .shared
+                .snapshot
+                .lock()
+                .unwrap_or_else(|e| e.into_inner()) = None;
+            // Release pairs with the AcqRel in Vcpu::take_snapshot().
+            vcpu.shared.snapshot_wanted.store(true, Ordering::Release);
+        }
+        let deadline = Instant::now() + SNAPSHOT_PATIENCE;
+        let answer = |vcpu: &VcpuHandle| {
+            vcpu.shared
+                .snapshot
+                .lock()
+                .unwrap_or_else(|e| e.into_inner())
+                .clone()
+        };
+        self.signal_until(|vcpu| answer(vcpu).is_some() || Instant::now() > deadline);
+        self.vcpus.iter().map(answer).collect()
+    }
+
+    /// Ends all vCPU threads, wherever they are.
+    pub fn stop(&mut self) {
+        for vcpu in &self.vcpus {
+            // Release: the thread's Acquire load ends its loop; nothing else depends on it.
+            vcpu.shared.stop.store(true, Ordering::Release);
+            let _ = vcpu.shared.kick.write(1);
+        }
+        self.signal_until(|_| false);
+        for vcpu in &mut self.vcpus {
+            if let Some(thread) = vcpu.thread.take() {
+                let _ = thread.join();
+            }
+        }
+    }
+
+    /// Signals each vCPU's thread until `enough` holds or it has ended. Again and again, because a
+    /// signal that arrives just before KVM_RUN or a blocking read does not interrupt it.
+    fn signal_until(&self, enough: impl Fn(&VcpuHandle) -> bool) {
+        for vcpu in &self.vcpus {
+            while let Some(thread) = &vcpu.thread
+                && !thread.is_finished()
+                && !enough(vcpu)
+            {
+                let _ = thread.kill(SIGRTMIN());
+                std::thread::sleep(SIGNAL_PERIOD);
+            }
+        }
+    }
+}
+
+impl Drop for Vm {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Creates a VM with that memory, which must outlive it.
+pub(crate) fn create_vm(memory: &GuestMemoryMmap) -> Result<VmFd, VmmError> {
+    let vm = open_kvm()?
+        .create_vm()
+        .map_err(VmmError::kvm("create a VM"))?;
+    let address = memory
+        .get_host_address(GuestAddress(0))
+        .map_err(region::RegionError::from)?;
+    let slot = kvm_userspace_memory_region {
+        memory_size: memory.iter().map(GuestMemoryRegion::len).sum(),
+        userspace_addr: address.expose_provenance() as u64,
+        ..Default::default()
+    };
+    #[allow(unsafe_code)]
+    // SAFETY: the callers keep the memory until the VM and its vCPUs are gone, and the host touches
+    // it through vm-memory's volatile and atomic accesses only.
+    unsafe { vm.set_user_memory_region(slot) }.map_err(VmmError::kvm("give a VM its memory"))?;
+    Ok(vm)
+}
+
+/// Asks KVM to write steal time to `address`. A KVM that cannot is left alone.
+fn enable_steal_time(vcpu: &VcpuFd, address: u64) -> Result<(), VmmError> {
+    let entry = kvm_msr_entry {
+        index: MSR_KVM_STEAL_TIME,
+        data: address | STEAL_TIME_ENABLED,
+        ..Default::default()
+    };
+    if let Ok(msrs) = Msrs::from_entries(&[entry]) {
+        let set = vcpu
+            .set_msrs(&msrs)
+            .map_err(VmmError::kvm("set the steal-time MSR"))?;
+        if set != 1 {
+            tracing::debug!("this KVM offers no steal time");
+        }
+    }
+    Ok(())
+}
+
+/// Installs the do-nothing handler that makes a signal interrupt KVM_RUN and read().
+fn allow_signalling() -> Result<(), VmmError> {
+    extern "C" fn interrupt(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
+    register_signal_handler(SIGRTMIN(), interrupt).map_err(|e| VmmError::Os {
+        what: "install a signal handler",
+        source: e.into(),
+    })
+}

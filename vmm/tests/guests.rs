@@ -1,0 +1,384 @@
+//! Real KVM guests: they boot, halt and are kicked, exclude each other, panic, fault, hang and stop.
+//! Without /dev/kvm these tests say loudly that they were skipped.
+
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // A test fails by panicking.
+
+use guest::abi::{Counter, Params, Task, Workload, flags, phase};
+use pvlock::LockKind;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::UnboundedReceiver;
+use vmm::thread::ThreadStats;
+use vmm::{Config, Cpl, Event, Vm, VmmError};
+
+/// Whether there is a KVM to test with. Any other obstacle than its absence fails the test.
+fn kvm_is_here() -> bool {
+    match vmm::check_host(8) {
+        Ok(()) => true,
+        Err(VmmError::NoKvm | VmmError::NoPermission) => {
+            let line = "=".repeat(60);
+            eprintln!("{line}\nSKIPPED: no usable /dev/kvm, no guest was run\n{line}");
+            false
+        }
+        Err(e) => panic!("KVM is here but unusable: {e}"),
+    }
+}
+
+fn spin(lock: LockKind) -> Params {
+    Params {
+        workload: Workload::Spin as u64,
+        lock_kind: lock.id().into(),
+        locks: 1,
+        critical_ns: 200,
+        outside_ns: 200,
+        spin_threshold: 2000,
+        ..Params::default()
+    }
+}
+
+fn start(params: Params, vcpus: usize) -> (Vm, UnboundedReceiver<Event>) {
+    let config = Config {
+        params,
+        cpl: Cpl::Cpl3,
+        affinity: vec![vec![0, 1]; vcpus],
+    };
+    Vm::start(&config).unwrap()
+}
+
+fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(
+            start.elapsed() < Duration::from_secs(20),
+            "waited in vain until {what}"
+        );
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn enter(vm: &Vm, phase: u32) {
+    vm.region().set_phase(phase).unwrap();
+    (0..vm.region().layout().vcpus()).for_each(|cpu| vm.kick(cpu).unwrap());
+}
+
+fn all_are(vm: &Vm, task: Task) -> bool {
+    (0..vm.region().layout().vcpus()).all(|cpu| vm.region().task(cpu).unwrap() == task)
+}
+
+/// From prepared to working.
+fn work(vm: &Vm) {
+    wait_for("all vCPUs are prepared", || all_are(vm, Task::Ready));
+    enter(vm, phase::WARM_UP);
+}
+
+fn finish(vm: &Vm) {
+    enter(vm, phase::STOP);
+    wait_for("all vCPUs are done", || all_are(vm, Task::Done));
+}
+
+fn total(vm: &Vm, counter: Counter) -> u64 {
+    let vcpus = 0..vm.region().layout().vcpus();
+    vcpus
+        .map(|cpu| vm.region().counters(cpu).unwrap()[counter.index()])
+        .sum()
+}
+
+#[test]
+fn every_lock_excludes_on_four_vcpus() {
+    if !kvm_is_here() {
+        return;
+    }
+    for lock in LockKind::ALL.iter().filter(|lock| !lock.traits().control) {
+        for locks in [1, 3] {
+            let (vm, _events) = start(
+                Params {
+                    locks,
+                    ..spin(*lock)
+                },
+                4,
+            );
+            work(&vm);
+            wait_for("some acquisitions", || {
+                vm.region().acquisitions().unwrap() > 200
+            });
+            finish(&vm);
+            let entries: u64 = (0..locks)
+                .map(|i| vm.region().lock(i as usize).unwrap().2)
+                .sum();
+            assert_eq!(entries, total(&vm, Counter::Acquisitions), "{lock}");
+            assert_eq!(total(&vm, Counter::Violations), 0, "{lock}");
+            for i in 0..locks {
+                let (word, owner, _) = vm.region().lock(i as usize).unwrap();
+                assert_eq!(owner, 0, "{lock}");
+                assert!(
+                    lock.describe(word).to_string().starts_with("free"),
+                    "{lock}: {word:#x}"
+                );
+            }
+            for cpu in 0..4 {
+                assert_eq!(vm.region().queue_nodes(cpu).unwrap(), [], "{lock}");
+            }
+        }
+    }
+}
+
+#[test]
+fn halted_vcpus_cost_no_cpu_and_every_kick_wakes() {
+    if !kvm_is_here() {
+        return;
+    }
+    // Prepared vCPUs are halted: watch one second of them.
+    let (vm, _events) = start(spin(LockKind::PvQSpinLock), 8);
+    wait_for("all vCPUs are halted", || {
+        (0..8).all(|cpu| vm.is_halted(cpu))
+    });
+    let cpu_time = || -> Duration {
+        (0..8)
+            .map(|cpu| ThreadStats::of(vm.tid(cpu).unwrap()).cpu)
+            .sum()
+    };
+    let before = cpu_time();
+    std::thread::sleep(Duration::from_secs(1));
+    let used = cpu_time() - before;
+    assert!(
+        used < Duration::from_millis(10),
+        "8 halted vCPUs used {used:?} in a second"
+    );
+
+    // Overcommitted, with a short threshold, waiters halt all the time. All get on, to the end.
+    work(&vm);
+    wait_for("many halts", || total(&vm, Counter::Halts) > 2000);
+    finish(&vm);
+    for cpu in 0..8 {
+        let guest = vm.region().counters(cpu).unwrap()[Counter::Halts.index()];
+        assert_eq!(vm.exits(cpu)["halt"], guest, "each halt is one exit");
+    }
+    let kicked = total(&vm, Counter::Lock(pvlock::LockEvent::PvKickUnlock));
+    assert_eq!(total(&vm, Counter::Kicks), kicked, "only releases kick");
+}
+
+#[test]
+fn the_probe_measures_halts_and_kicks() {
+    use guest::workload::probe;
+    if !kvm_is_here() {
+        return;
+    }
+    let (vm, _events) = start(
+        Params {
+            workload: Workload::Probe as u64,
+            locks: 1,
+            ..Params::default()
+        },
+        2,
+    );
+    work(&vm);
+    wait_for("the probe has ended", || all_are(&vm, Task::Done));
+    for (cpu, hist) in [
+        (0, probe::HIST_KICK_RUNNING),
+        (0, probe::HIST_HALT),
+        (0, probe::HIST_KICK_HALTED),
+        (0, probe::HIST_YIELD),
+        (1, probe::HIST_KICK_TO_RUN),
+    ] {
+        let trials: u64 = vm.region().hist(cpu, hist).unwrap().iter().sum();
+        assert_eq!(trials, probe::TRIALS, "vCPU {cpu}, histogram {hist}");
+    }
+    assert_eq!(vm.exits(0)["yield"], probe::TRIALS);
+}
+
+#[test]
+fn two_guests_run_at_once_and_apart() {
+    if !kvm_is_here() {
+        return;
+    }
+    let (a, _events_a) = start(spin(LockKind::PvQSpinLock), 2);
+    let (b, _events_b) = start(spin(LockKind::Tas), 3);
+    work(&a);
+    work(&b);
+    wait_for("both get on", || {
+        [&a, &b]
+            .iter()
+            .all(|vm| vm.region().acquisitions().unwrap() > 1000)
+    });
+    finish(&a);
+    // The other does not notice.
+    let seen = b.region().acquisitions().unwrap();
+    wait_for("the other gets on", || {
+        b.region().acquisitions().unwrap() > seen
+    });
+    finish(&b);
+    for vm in [&a, &b] {
+        assert_eq!(
+            vm.region().lock(0).unwrap().2,
+            total(vm, Counter::Acquisitions)
+        );
+    }
+}
+
+#[test]
+fn a_lock_that_does_not_exclude_is_caught() {
+    if !kvm_is_here() {
+        return;
+    }
+    let (vm, _events) = start(spin(LockKind::Busted), 4);
+    work(&vm);
+    wait_for("a violation", || total(&vm, Counter::Violations) > 0);
+    finish(&vm);
+}
+
+/// The first event that is not a log message.
+fn first_event(events: &mut UnboundedReceiver<Event>) -> Event {
+    let mut found = None;
+    wait_for("a vCPU has ended", || {
+        found = events.try_recv().ok();
+        found.is_some()
+    });
+    found.unwrap()
+}
+
+#[test]
+fn a_panic_shows_the_guests_message() {
+    if !kvm_is_here() {
+        return;
+    }
+    let params = Params {
+        workload: Workload::Panic as u64,
+        critical_ns: 4711,
+        locks: 1,
+        ..Params::default()
+    };
+    let (vm, mut events) = start(params, 2);
+    work(&vm);
+    match first_event(&mut events) {
+        Event::Panicked { vcpu: 0, message } => {
+            assert!(
+                message.contains("a panic was asked for (critical_ns = 4711)"),
+                "{message}"
+            );
+            assert!(
+                message.contains("guest/src/workload"),
+                "says where: {message}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_fault_is_reported_with_the_place() {
+    if !kvm_is_here() {
+        return;
+    }
+    let (vm, mut events) = start(
+        Params {
+            workload: Workload::Fault as u64,
+            locks: 1,
+            ..Params::default()
+        },
+        2,
+    );
+    work(&vm);
+    match first_event(&mut events) {
+        Event::Failed {
+            vcpu: 0,
+            error: VmmError::TripleFault { registers, .. },
+        } => {
+            let text = registers.to_string();
+            assert!(text.contains("rip 0x") && text.contains("rsp 0x"), "{text}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_hanging_guest_can_be_looked_at_and_stopped() {
+    if !kvm_is_here() {
+        return;
+    }
+    let (mut vm, _events) = start(
+        Params {
+            workload: Workload::Hang as u64,
+            locks: 1,
+            ..Params::default()
+        },
+        3,
+    );
+    work(&vm);
+    wait_for("all vCPUs hang", || all_are(&vm, Task::Working));
+    enter(&vm, phase::STOP);
+    for registers in vm.registers() {
+        let text = registers.expect("a running vCPU answers").to_string();
+        assert!(text.contains("hang"), "symbolised: {text}");
+    }
+    vm.stop();
+    assert!(!all_are(&vm, Task::Done));
+}
+
+#[test]
+fn a_halted_guest_can_be_looked_at_and_stopped() {
+    if !kvm_is_here() {
+        return;
+    }
+    let params = Params {
+        flags: flags::DROP_KICKS,
+        spin_threshold: 10,
+        ..spin(LockKind::PvQSpinLock)
+    };
+    let (mut vm, _events) = start(params, 4);
+    work(&vm);
+    // With all kicks lost, the queue ends up asleep behind a head that nobody wakes.
+    wait_for("the queue sleeps", || {
+        (0..4).filter(|&cpu| vm.is_halted(cpu)).count() >= 2
+    });
+    assert_eq!(vm.registers().iter().filter(|r| r.is_some()).count(), 4);
+    vm.stop();
+}
+
+#[test]
+fn cpl_0_runs_the_same_image() {
+    if !kvm_is_here() {
+        return;
+    }
+    let config = Config {
+        params: spin(LockKind::QSpinLock),
+        cpl: Cpl::Cpl0,
+        affinity: vec![vec![0, 1]; 2],
+    };
+    let (vm, _events) = Vm::start(&config).unwrap();
+    work(&vm);
+    wait_for("some acquisitions", || {
+        vm.region().acquisitions().unwrap() > 20
+    });
+    finish(&vm);
+    assert_eq!(
+        vm.region().lock(0).unwrap().2,
+        total(&vm, Counter::Acquisitions)
+    );
+}
+
+#[test]
+fn the_levels_that_run_here_can_be_told_apart() {
+    if !kvm_is_here() {
+        return;
+    }
+    assert!(
+        vmm::cpl::ticks_per_turn(Cpl::Cpl3).unwrap().is_some(),
+        "CPL 3 runs everywhere"
+    );
+    vmm::cpl::detect().unwrap();
+}
+
+#[test]
+fn a_vcpu_cannot_be_placed_on_a_cpu_that_does_not_exist() {
+    if !kvm_is_here() {
+        return;
+    }
+    let config = Config {
+        params: spin(LockKind::Tas),
+        cpl: Cpl::Cpl3,
+        affinity: vec![vec![0], vec![1000]],
+    };
+    match Vm::start(&config) {
+        Err(VmmError::Affinity { vcpu: 1, cpus, .. }) => assert_eq!(cpus, [1000]),
+        other => panic!("{other:?}"),
+    }
+}
