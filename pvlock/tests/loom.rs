@@ -1,0 +1,206 @@
+//! Locks in all orders that weak memory allows, as far as loom explores them.
+//!
+//! | lock         | sections per thread | preemptions | executions |
+//! |--------------|---------------------|-------------|------------|
+//! | tas          | 2 + 2               | any         | 1,300      |
+//! | ticket       | 2 + 1               | any         | 10,500     |
+//! | qspinlock    | 2 + 1               | any         | 2,700      |
+//! | qspinlock    | 2 + 2               | up to 4     | 2,600      |
+//! | pv-qspinlock | 1 + 1               | any         | 5,700      |
+//! | pv-qspinlock | 2 + 2               | up to 3     | 5,600      |
+//!
+//! Two sections each are enough to queue behind somebody who queues, hence for the MCS handoff and
+//! for the advance of a halted waiter. Not explored: 2 + 2 without a bound (minutes for qspinlock;
+//! for pv-qspinlock more than loom can number), and three threads with more than one preemption
+//! (minutes; with one they hardly queue). Those interleavings are `tests/stepper.rs`'s, with
+//! sequentially consistent memory. Paravirtual waiters spin for a single turn here. Loom takes
+//! `SeqCst` accesses for `AcqRel`; the locks need `SeqCst` in fences only, which loom has.
+//!
+//! The byte-wide word cannot be modelled (inline assembly); `tests/word.rs` ties it to this one.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "support/loom.rs"]
+mod machine;
+
+use loom::cell::UnsafeCell;
+use machine::{Explored, Loom, Mutation, U32, check, spawn};
+use pvlock::LockEvent::*;
+use pvlock::atomic::{Atomic, Watch};
+use pvlock::qspinlock::pv::{HALTED, HASHED, RUNNING};
+use pvlock::{Platform, RawLock, RawPvQSpinLock, RawQSpinLock, RawTas, RawTicket};
+use std::panic::catch_unwind;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+
+/// Two CPUs add to one plain variable under a lock, that many times each.
+fn contend<L: RawLock>(rounds: [u32; 2]) {
+    let shared = Arc::new((L::new(), UnsafeCell::new(0_u32)));
+    let work = |(lock, data): &(L, UnsafeCell<u32>), rounds| {
+        for _ in 0..rounds {
+            lock.lock();
+            // SAFETY: what the lock is for; loom reports it if not.
+            #[allow(unsafe_code)]
+            data.with_mut(|data| unsafe { *data += 1 });
+            lock.unlock();
+        }
+    };
+    let theirs = shared.clone();
+    let other = spawn(1, move || work(&theirs, rounds[1]));
+    work(&shared, rounds[0]);
+    other.join().unwrap();
+    // SAFETY: the other thread is gone.
+    #[allow(unsafe_code)]
+    let total = shared.1.with(|data| unsafe { *data });
+    assert_eq!(total, rounds[0] + rounds[1]);
+    assert!(!shared.0.is_locked());
+}
+
+fn explore<L: RawLock>(rounds: [u32; 2], preemptions: Option<usize>) -> Explored {
+    check(Mutation::None, preemptions, move || contend::<L>(rounds))
+}
+
+/// How loom reports `mutation`. Which must be made of a model that is sound without it.
+#[track_caller]
+fn found<L: RawLock>(mutation: Mutation, rounds: [u32; 2]) -> String {
+    let result = catch_unwind(|| check(mutation, Some(3), move || contend::<L>(rounds)));
+    let panic = result.expect_err("the mutant survived");
+    let text = panic.downcast_ref::<String>().cloned();
+    text.unwrap_or_else(|| (*panic.downcast_ref::<&str>().unwrap()).into())
+}
+
+/// Two in the critical section, or the second without what the first wrote.
+const RACE: &str = "Causality violation";
+/// Somebody sleeps for ever.
+const DEADLOCK: &str = "deadlock";
+/// Somebody spins for ever.
+const LIVELOCK: &str = "exceeded maximum number of branches";
+
+#[test]
+fn tas() {
+    let explored = explore::<RawTas<Loom>>([2, 2], None);
+    assert!(explored.count(Contended) > 0);
+}
+
+#[test]
+fn ticket() {
+    let explored = explore::<RawTicket<Loom>>([2, 1], None);
+    assert!(explored.count(Contended) > 0);
+}
+
+#[test]
+fn qspinlock() {
+    let explored = explore::<RawQSpinLock<Loom>>([2, 1], None);
+    assert!(explored.count(LockPending) > 0);
+    let explored = explore::<RawQSpinLock<Loom>>([2, 2], Some(4));
+    assert!(explored.count(LockSlowpath) > 0);
+}
+
+#[test]
+fn pv_qspinlock() {
+    let explored = explore::<RawPvQSpinLock<Loom>>([1, 1], None);
+    assert!(explored.count(PvLockStealing) > 0);
+    // P5: the head found the lock free when it marked it, so its entry led to no kick.
+    assert!(explored.count(PvHashHops) > explored.count(PvKickUnlock));
+}
+
+#[test]
+fn pv_qspinlock_with_a_queue() {
+    let explored = explore::<RawPvQSpinLock<Loom>>([2, 2], Some(3));
+    for event in [PvWaitHead, PvWaitNode, PvWaitAgain, PvLockStealing] {
+        assert!(explored.count(event) > 0, "{}", event.name());
+    }
+}
+
+#[test]
+fn a_release_that_does_not_release_is_found() {
+    let word = Mutation::SubWordRelease;
+    assert!(found::<RawTas<Loom>>(Mutation::StoreRelease, [1, 1]).contains(RACE));
+    assert!(found::<RawTicket<Loom>>(word, [1, 1]).contains(RACE));
+    assert!(found::<RawQSpinLock<Loom>>(word, [1, 1]).contains(RACE));
+    assert!(found::<RawPvQSpinLock<Loom>>(word, [1, 1]).contains(RACE));
+}
+
+#[test]
+fn an_acquisition_that_does_not_acquire_is_found() {
+    let word = Mutation::WordAcquire;
+    assert!(found::<RawTicket<Loom>>(word, [1, 1]).contains(RACE));
+    assert!(found::<RawQSpinLock<Loom>>(word, [1, 1]).contains(RACE));
+    assert!(found::<RawPvQSpinLock<Loom>>(word, [1, 1]).contains(RACE));
+}
+
+/// The node's own initialisation comes after the handoff and wipes it out.
+#[test]
+fn a_tail_exchange_or_link_that_publishes_nothing_is_found() {
+    for mutation in [
+        Mutation::TailExchange,
+        Mutation::StoreRelease,
+        Mutation::LoadAcquire,
+    ] {
+        assert!(found::<RawQSpinLock<Loom>>(mutation, [2, 2]).contains(LIVELOCK));
+    }
+    assert!(found::<RawPvQSpinLock<Loom>>(Mutation::TailExchange, [2, 2]).contains(LIVELOCK));
+}
+
+#[test]
+fn p1_a_missing_fence_loses_the_wake_up() {
+    let text = found::<RawPvQSpinLock<Loom>>(Mutation::Fence(SeqCst), [2, 2]);
+    assert!(text.contains(DEADLOCK), "{text}");
+}
+
+#[test]
+fn p3_a_missing_fence_loses_the_entry() {
+    let text = found::<RawPvQSpinLock<Loom>>(Mutation::Fence(Acquire), [1, 1]);
+    assert!(text.contains("none is hashed"), "{text}");
+}
+
+/// The first table of `qspinlock/pv.rs` by itself: store, fence, load on both sides.
+fn store_buffering() {
+    let shared = Arc::new([U32::<true>::new(RUNNING), U32::new(0)]);
+    let theirs = shared.clone();
+    let waiter = spawn(1, move || {
+        let [state, locked] = &*theirs;
+        state.store(HALTED, Relaxed);
+        Loom::fence(SeqCst);
+        if locked.load(Relaxed) == 0 {
+            // The owner must have seen us halt, or will.
+            let advanced = |state: u32| state == HASHED;
+            Loom::spin_until(state, Relaxed, advanced);
+        }
+    });
+    let [state, locked] = &*shared;
+    locked.store(1, Release);
+    Loom::fence(SeqCst);
+    let _ = state.compare_exchange(HALTED, HASHED, Relaxed, Relaxed);
+    waiter.join().unwrap();
+}
+
+/// The second table: the entry is written before the mark, and found by whoever sees the mark.
+fn entry_before_mark() {
+    const SLOW: u32 = 3;
+    let shared = Arc::new([U32::<true>::new(0), U32::new(1)]);
+    let theirs = shared.clone();
+    let head = spawn(1, move || {
+        let [entry, locked] = &*theirs;
+        entry.store(7, Relaxed);
+        locked.swap(SLOW, SeqCst);
+    });
+    let [entry, locked] = &*shared;
+    if locked.compare_exchange(1, 0, Release, Relaxed) == Err(SLOW) {
+        Loom::fence(Acquire);
+        assert_eq!(entry.load(Relaxed), 7, "no entry");
+    }
+    head.join().unwrap();
+}
+
+#[test]
+fn p1_store_buffering() {
+    check(Mutation::None, None, store_buffering);
+    assert!(catch_unwind(|| check(Mutation::Fence(SeqCst), None, store_buffering)).is_err());
+}
+
+#[test]
+fn p3_entry_before_mark() {
+    check(Mutation::None, None, entry_before_mark);
+    assert!(catch_unwind(|| check(Mutation::Fence(Acquire), None, entry_before_mark)).is_err());
+}
