@@ -1,0 +1,82 @@
+//! Locks on real threads, with more of them than this computer may have CPUs.
+
+#![cfg(feature = "lock_api")]
+#![allow(clippy::unwrap_used)]
+
+#[path = "support/host.rs"]
+mod host;
+
+use host::{Host, HostWord};
+use lock_api::RawMutex;
+use pvlock::word::PortableWord;
+use pvlock::{RawPvQSpinLock, RawQSpinLock, RawTas, RawTicket};
+use std::sync::atomic::AtomicU32;
+
+type Mutex<L> = lock_api::Mutex<L, u64>;
+
+/// Every thread adds; nothing may be lost.
+fn hammer<L: RawMutex + Sync>(threads: u64, rounds: u64) {
+    let mutex = Mutex::<L>::new(0);
+    let work = || {
+        for _ in 0..rounds {
+            // Load and store apart, so that a second holder would show.
+            let mut guard = mutex.lock();
+            let value = *guard;
+            std::hint::spin_loop();
+            *guard = value + 1;
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(work);
+        }
+    });
+    assert_eq!(*mutex.lock(), threads * rounds);
+    assert!(!mutex.is_locked());
+}
+
+/// `try_lock` and `is_locked` of a lock that nobody, oneself, or another thread holds.
+fn tries<L: RawMutex + Sync>() {
+    let mutex = Mutex::<L>::new(5);
+    assert!(!mutex.is_locked());
+    let guard = mutex.try_lock().expect("free");
+    assert!(mutex.is_locked());
+    assert!(mutex.try_lock().is_none());
+    std::thread::scope(|scope| {
+        scope.spawn(|| assert!(mutex.try_lock().is_none() && mutex.is_locked()));
+    });
+    drop(guard);
+    assert!(!mutex.is_locked());
+    assert_eq!(*mutex.try_lock().expect("free again"), 5);
+}
+
+/// A lock is four bytes, and can be made in a constant.
+fn small_and_constant<L: RawMutex>() {
+    const { assert!(size_of::<L>() == 4) };
+    assert!(!const { L::INIT }.is_locked());
+}
+
+fn all<L: RawMutex + Sync>() {
+    hammer::<L>(2, 20_000);
+    hammer::<L>(4, 10_000);
+    tries::<L>();
+    small_and_constant::<L>();
+}
+
+fn every_lock<W: HostWord>() {
+    all::<RawTas<Host<W>>>();
+    all::<RawTicket<Host<W>>>();
+    all::<RawQSpinLock<Host<W>>>();
+    all::<RawPvQSpinLock<Host<W>>>();
+}
+
+#[test]
+fn portable_word() {
+    every_lock::<PortableWord<AtomicU32>>();
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn byte_word() {
+    every_lock::<pvlock::word::ByteWord>();
+}
