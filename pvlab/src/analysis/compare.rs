@@ -1,0 +1,237 @@
+//! A comparison of locks, from the records of its rounds.
+
+use super::plan::Plan;
+use super::stats::{self, Interval};
+use super::summary::{Run, Summary};
+use super::warning::{self, Warning};
+use crate::record::{Record, Start};
+use serde::Serialize;
+
+/// A comparison.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// What was compared.
+    pub plan: Plan,
+    /// Complete rounds.
+    pub rounds_done: usize,
+    /// How it ended.
+    pub ended: Ended,
+    /// One for each lock of the plan.
+    pub results: Vec<LockResult>,
+    /// What the reader of the figures must know.
+    pub warnings: Vec<Warning>,
+}
+
+/// How a comparison ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    /// All rounds are complete.
+    Complete,
+    /// A signal came.
+    Interrupted,
+    /// A lock did not exclude.
+    ExclusionBroken,
+}
+
+/// What came out for one lock.
+#[derive(Clone, Debug, Serialize)]
+pub struct LockResult {
+    /// The lock's name.
+    pub lock: &'static str,
+    /// Whether the others are compared with this one.
+    pub is_baseline: bool,
+    /// Its throughput, if a round is complete.
+    pub throughput: Option<Throughput>,
+    /// Its throughput over that of the baseline, if a round is complete.
+    pub ratio: Option<Ratio>,
+    /// Counts, waits and fairness.
+    #[serde(flatten)]
+    pub summary: Summary,
+    /// How the measurements' starts were chosen, one for each round.
+    pub starts: Vec<Start>,
+}
+
+/// Acquisitions per second of all vCPUs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Throughput {
+    /// Median over the rounds.
+    pub median: f64,
+    /// Lower end of its 95 % bootstrap interval; a single round has none.
+    pub lo: Option<f64>,
+    /// Upper end.
+    pub hi: Option<f64>,
+    /// The unit, always "acquisitions/s".
+    pub unit: &'static str,
+    /// Each round's.
+    pub rounds: Vec<f64>,
+}
+
+/// Throughput over that of the baseline in the same round.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Ratio {
+    /// Median over the rounds.
+    pub median: f64,
+    /// Lower end of the 95 % interval; a single round has none.
+    pub lo: Option<f64>,
+    /// Upper end.
+    pub hi: Option<f64>,
+    /// What may be said.
+    pub verdict: Verdict,
+    /// Each round's.
+    pub rounds: Vec<f64>,
+}
+
+/// What may be said about a lock, compared with the baseline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Verdict {
+    /// Its throughput is higher.
+    #[serde(rename = "faster")]
+    Faster,
+    /// Its throughput is lower.
+    #[serde(rename = "slower")]
+    Slower,
+    /// Neither can be said.
+    #[serde(rename = "no difference")]
+    NoDifference,
+}
+
+impl Verdict {
+    /// The verdict in words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Faster => "faster",
+            Self::Slower => "slower",
+            Self::NoDifference => "no difference",
+        }
+    }
+}
+
+impl Comparison {
+    /// The comparison of complete rounds, each with a record for each lock of the plan in the
+    /// plan's order. `broken` is a lock that did not exclude, with its record.
+    pub fn new(
+        plan: Plan,
+        rounds: &[Vec<Record>],
+        ended: Ended,
+        broken: Option<&(usize, Record)>,
+    ) -> Self {
+        let results: Vec<_> = (0..plan.locks.len())
+            .map(|lock| result(&plan, lock, rounds, broken))
+            .collect();
+        let mut warnings = warning::of_scenario(&plan.run);
+        warnings.extend(warning::of_rounds(&plan, rounds));
+        for (lock, result) in results.iter().enumerate() {
+            let records: Vec<_> = rounds.iter().filter_map(|round| round.get(lock)).collect();
+            warnings.extend(warning::of_lock(&plan, lock, &result.summary, &records));
+        }
+        Self {
+            plan,
+            rounds_done: rounds.len(),
+            ended,
+            results,
+            warnings,
+        }
+    }
+
+    /// The name of the baseline.
+    pub fn baseline(&self) -> &'static str {
+        self.plan.locks[self.plan.baseline].name()
+    }
+}
+
+fn result(
+    plan: &Plan,
+    lock: usize,
+    rounds: &[Vec<Record>],
+    broken: Option<&(usize, Record)>,
+) -> LockResult {
+    let mut runs = runs_of(lock, rounds);
+    let base = runs_of(plan.baseline, rounds);
+    // A seed for each lock: their intervals must not err in step.
+    let throughput = throughput(&runs, plan.run.seed.wrapping_add(lock as u64));
+    let ratio = ratio(&runs, &base, plan.min_effect);
+    // The broken run is in no complete round, but its count of violations must not be lost.
+    runs.extend(
+        broken
+            .iter()
+            .filter(|(which, _)| *which == lock)
+            .filter_map(|(_, r)| run_of(r)),
+    );
+    LockResult {
+        lock: plan.locks[lock].name(),
+        is_baseline: lock == plan.baseline,
+        throughput,
+        ratio,
+        summary: Summary::of(&runs),
+        starts: rounds
+            .iter()
+            .filter_map(|round| round.get(lock))
+            .map(|r| r.start.clone())
+            .collect(),
+    }
+}
+
+fn run_of(record: &Record) -> Option<Run<'_>> {
+    record.vms.first().map(|vm| Run {
+        vm,
+        measured_s: record.measured_s,
+    })
+}
+
+fn runs_of(lock: usize, rounds: &[Vec<Record>]) -> Vec<Run<'_>> {
+    rounds
+        .iter()
+        .filter_map(|round| round.get(lock).and_then(run_of))
+        .collect()
+}
+
+fn throughput(runs: &[Run<'_>], seed: u64) -> Option<Throughput> {
+    let rounds: Vec<f64> = runs.iter().map(Run::throughput).collect();
+    let interval = stats::bootstrap_median(&rounds, seed);
+    Some(Throughput {
+        median: stats::median(&rounds)?,
+        lo: interval.map(|interval| interval.lo),
+        hi: interval.map(|interval| interval.hi),
+        unit: "acquisitions/s",
+        rounds,
+    })
+}
+
+fn ratio(runs: &[Run<'_>], base: &[Run<'_>], min_effect: f64) -> Option<Ratio> {
+    let rounds: Vec<f64> = runs
+        .iter()
+        .zip(base)
+        .map(|(run, base)| run.throughput_for_ratio() / base.throughput_for_ratio())
+        .collect();
+    let median = stats::median(&rounds)?;
+    // The interval is about the geometric mean; it must not look as if the median were wrong.
+    let interval = stats::ratio_interval(&rounds).map(|Interval { lo, hi }| Interval {
+        lo: lo.min(median),
+        hi: hi.max(median),
+    });
+    Some(Ratio {
+        median,
+        lo: interval.map(|interval| interval.lo),
+        hi: interval.map(|interval| interval.hi),
+        verdict: verdict(median, interval, min_effect),
+        rounds,
+    })
+}
+
+/// A difference is called one if the interval excludes 1 and the median is worth it. As many
+/// times slower counts as much as that many times faster, so that the verdict does not depend on
+/// which of two locks is the baseline.
+fn verdict(median: f64, interval: Option<Interval>, min_effect: f64) -> Verdict {
+    match interval {
+        Some(Interval { lo, .. }) if lo > 1.0 && median >= 1.0 + min_effect => Verdict::Faster,
+        Some(Interval { hi, .. }) if hi < 1.0 && median <= 1.0 / (1.0 + min_effect) => {
+            Verdict::Slower
+        }
+        _ => Verdict::NoDifference,
+    }
+}
+
+#[cfg(test)]
+#[path = "compare_tests.rs"]
+mod tests;

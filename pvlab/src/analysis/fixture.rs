@@ -1,0 +1,94 @@
+//! Records made up for tests.
+
+use super::Plan;
+use crate::record::{Exclusion, Record, Start, StartReason, VcpuRecord, VmRecord, Waits};
+use crate::scenario::{Cpl, Length, MachineKind, Placement, Scenario, VmSpec, Workload};
+use guest::abi::Counter;
+use guest::hist::bucket_of;
+use pvlock::{LockEvent, LockKind};
+use std::time::Duration;
+
+/// Two vCPUs on two CPUs for a second.
+pub(crate) fn scenario(lock: LockKind) -> Scenario {
+    Scenario {
+        machine: MachineKind::Kvm,
+        vms: vec![VmSpec { lock, vcpus: 2 }],
+        cpus: vec![0, 1],
+        placement: Placement::Pinned,
+        workload: Workload {
+            critical_ns: 130,
+            outside_ns: 130,
+            locks: 1,
+        },
+        length: Length::Duration(Duration::from_secs(1)),
+        warm_up: Duration::from_millis(300),
+        spin_threshold: 32768,
+        noise: 0,
+        cpl: Cpl::Auto,
+        latency: true,
+        seed: 1,
+        watchdog: Duration::from_secs(10),
+        drop_kicks: false,
+    }
+}
+
+pub(crate) fn plan(locks: &[LockKind], baseline: usize) -> Plan {
+    let run = scenario(locks[baseline]);
+    Plan {
+        locks: locks.to_vec(),
+        baseline,
+        rounds: 5,
+        min_effect: 0.01,
+        run,
+    }
+}
+
+/// A VM whose vCPUs made that many acquisitions; half of them contended, each waited for 100 ns.
+pub(crate) fn vm(lock: &str, acquisitions: &[u64]) -> VmRecord {
+    let total = acquisitions.iter().sum();
+    let vcpus = acquisitions.iter().enumerate().map(|(i, &n)| VcpuRecord {
+        cpu: Some(i % 2),
+        counters: [
+            (Counter::Acquisitions, n),
+            (Counter::Lock(LockEvent::Contended), n / 2),
+        ]
+        .into_iter()
+        .filter(|(_, n)| *n > 0)
+        .map(|(counter, n)| (counter.name().to_owned(), n))
+        .collect(),
+        waits: Waits {
+            buckets: vec![(u16::try_from(bucket_of(100)).unwrap(), n)],
+            khz: 1_000_000,
+            max_ns: 100,
+        },
+        ..VcpuRecord::default()
+    });
+    VmRecord {
+        lock: lock.to_owned(),
+        exclusion: Exclusion {
+            acquisitions: total,
+            entries: total,
+            violations: 0,
+        },
+        critical_ns: Some(131.5),
+        outside_ns: Some(129.5),
+        probe_ns: Some(9.25),
+        vcpus: vcpus.collect(),
+    }
+}
+
+/// A record of a second's run of two vCPUs.
+pub(crate) fn record(lock: LockKind, acquisitions: u64) -> Record {
+    let half = acquisitions / 2;
+    Record {
+        scenario: scenario(lock),
+        start: Start {
+            warm_up_ms: 300.0,
+            reason: StartReason::NotOvercommitted,
+        },
+        measured_s: 1.0,
+        first_acquisition_ms: 12.5,
+        interrupted: false,
+        vms: vec![vm(lock.name(), &[half, acquisitions - half])],
+    }
+}

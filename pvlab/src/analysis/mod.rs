@@ -1,0 +1,18 @@
+//! From records to figures that can be relied on.
+
+mod compare;
+mod plan;
+pub mod stats;
+mod summary;
+pub mod waits;
+mod warning;
+
+pub use compare::{Comparison, Ended, LockResult, Ratio, Throughput, Verdict};
+pub use plan::Plan;
+pub use summary::{Exclusion, Fairness, Run, Summary};
+pub use waits::WaitNs;
+pub use warning::Warning;
+pub(crate) use warning::of_run as warnings_of_run;
+
+#[cfg(test)]
+pub(crate) mod fixture;

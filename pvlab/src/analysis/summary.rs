@@ -1,0 +1,245 @@
+//! One lock's runs, in a handful of figures.
+
+use super::stats;
+use super::waits::WaitNs;
+use crate::record::VmRecord;
+use guest::abi::Counter;
+use pvlock::LockEvent;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// One VM's part of one run.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    /// The VM.
+    pub vm: &'a VmRecord,
+    /// Length of the run's measurement, s.
+    pub measured_s: f64,
+}
+
+impl Run<'_> {
+    /// Acquisitions per second of all vCPUs.
+    pub fn throughput(&self) -> f64 {
+        self.per_second(self.vm.total(Counter::Acquisitions) as f64)
+    }
+
+    /// [`Self::throughput`] as it enters ratios: a run without any acquisition counts as half a
+    /// one, which is less than any other run can have and yet has a logarithm.
+    pub fn throughput_for_ratio(&self) -> f64 {
+        self.per_second((self.vm.total(Counter::Acquisitions) as f64).max(0.5))
+    }
+
+    fn per_second(&self, count: f64) -> f64 {
+        // A measurement that was cut off at once has length zero.
+        count / self.measured_s.max(1e-9)
+    }
+
+    fn shares(&self) -> Vec<f64> {
+        self.vm
+            .vcpus
+            .iter()
+            .map(|vcpu| vcpu.counter(Counter::Acquisitions) as f64)
+            .collect()
+    }
+}
+
+/// How evenly vCPUs got the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Fairness {
+    /// Jain's index over the vCPUs' acquisitions, median over the runs.
+    pub jain: Option<f64>,
+    /// Most acquisitions of a vCPU over the least, median over the runs; infinite (null in JSON)
+    /// if a vCPU had none.
+    pub max_over_min: Option<f64>,
+}
+
+/// Whether the lock excluded in every run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Exclusion {
+    /// Nothing contradicts it.
+    Held,
+    /// It did not.
+    Broken,
+}
+
+/// A lock's runs. Counts are sums over vCPUs and runs, of the measurements alone.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// Length of all measurements together, s.
+    pub measured_s: f64,
+    /// Whether the lock excluded.
+    pub exclusion: Exclusion,
+    /// How evenly vCPUs got it.
+    pub fairness: Fairness,
+    /// How long acquisitions waited, if they were timed.
+    pub wait_ns: Option<WaitNs>,
+    /// Acquisitions.
+    pub acquisitions: u64,
+    /// Acquisitions that found the lock taken.
+    pub contended: u64,
+    /// Halts.
+    pub halts: u64,
+    /// Kicks.
+    pub kicks: u64,
+    /// Queued waiters that woke without having become queue head.
+    pub spurious_wakes: u64,
+    /// Directed yields.
+    pub yields: u64,
+    /// Exits to the VMM by kind.
+    pub exits: BTreeMap<String, u64>,
+    /// Every lock event by name.
+    pub events: BTreeMap<&'static str, u64>,
+    /// Critical section as achieved, ns: median over the runs.
+    pub critical_ns: Option<f64>,
+    /// Work outside as achieved, ns: median over the runs.
+    pub outside_ns: Option<f64>,
+    /// What timing an acquisition cost, ns: median over the runs.
+    pub probe_ns: Option<f64>,
+    /// CPU time of the vCPU threads, ns.
+    pub cpu_ns: u64,
+    /// Steal time as KVM reported it, ns, if it did.
+    pub steal_ns: Option<u64>,
+    /// Times that vCPU threads blocked.
+    pub voluntary_switches: u64,
+    /// Times that vCPU threads were preempted.
+    pub involuntary_switches: u64,
+}
+
+impl Summary {
+    /// The summary of `runs`.
+    pub fn of(runs: &[Run<'_>]) -> Self {
+        let vcpus = || runs.iter().flat_map(|run| &run.vm.vcpus);
+        let total = |counter| runs.iter().map(|run| run.vm.total(counter)).sum::<u64>();
+        let middle = |value: fn(&VmRecord) -> Option<f64>| {
+            stats::median(
+                &runs
+                    .iter()
+                    .filter_map(|run| value(run.vm))
+                    .collect::<Vec<_>>(),
+            )
+        };
+        let mut exits = BTreeMap::new();
+        for (kind, count) in vcpus().flat_map(|vcpu| &vcpu.exits) {
+            *exits.entry(kind.clone()).or_default() += count;
+        }
+        Self {
+            measured_s: runs.iter().map(|run| run.measured_s).sum(),
+            exclusion: if runs.iter().all(|run| run.vm.exclusion.held()) {
+                Exclusion::Held
+            } else {
+                Exclusion::Broken
+            },
+            fairness: Fairness {
+                jain: fairness(runs, stats::jain),
+                max_over_min: fairness(runs, stats::max_over_min),
+            },
+            wait_ns: WaitNs::pooled(vcpus().map(|vcpu| &vcpu.waits)),
+            acquisitions: total(Counter::Acquisitions),
+            contended: total(Counter::Lock(LockEvent::Contended)),
+            halts: total(Counter::Halts),
+            kicks: total(Counter::Kicks),
+            spurious_wakes: total(Counter::Lock(LockEvent::PvSpuriousWakeup)),
+            yields: total(Counter::Yields),
+            exits,
+            events: LockEvent::ALL
+                .iter()
+                .map(|&event| (event.name(), total(Counter::Lock(event))))
+                .collect(),
+            critical_ns: middle(|vm| vm.critical_ns),
+            outside_ns: middle(|vm| vm.outside_ns),
+            probe_ns: middle(|vm| vm.probe_ns),
+            cpu_ns: vcpus().map(|vcpu| vcpu.cpu_ns).sum(),
+            steal_ns: vcpus().map(|vcpu| vcpu.steal_ns).sum(),
+            voluntary_switches: vcpus().map(|vcpu| vcpu.voluntary_switches).sum(),
+            involuntary_switches: vcpus().map(|vcpu| vcpu.involuntary_switches).sum(),
+        }
+    }
+
+    /// A count per second of measurement.
+    pub fn rate(&self, count: u64) -> f64 {
+        count as f64 / self.measured_s.max(1e-9)
+    }
+
+    /// Exits to the VMM of all kinds.
+    pub fn all_exits(&self) -> u64 {
+        self.exits.values().sum()
+    }
+}
+
+/// Fairness is a matter of each run: which vCPU is starved changes from run to run, and sums over
+/// the runs would hide it.
+fn fairness(runs: &[Run<'_>], index: fn(&[f64]) -> Option<f64>) -> Option<f64> {
+    stats::median(
+        &runs
+            .iter()
+            .filter_map(|run| index(&run.shares()))
+            .collect::<Vec<_>>(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture;
+    use super::*;
+
+    #[test]
+    fn fairness_of_alternating_starvation_does_not_average_out() {
+        let (one, two) = (fixture::vm("tas", &[10, 0]), fixture::vm("tas", &[0, 10]));
+        let runs = [&one, &two].map(|vm| Run {
+            vm,
+            measured_s: 1.0,
+        });
+        let fairness = Summary::of(&runs).fairness;
+        assert_eq!(fairness.jain, Some(0.5));
+        assert_eq!(fairness.max_over_min, Some(f64::INFINITY));
+        assert_eq!(
+            serde_json::to_value(fairness).unwrap()["max_over_min"],
+            serde_json::Value::Null
+        );
+    }
+
+    #[test]
+    fn counts_add_up_and_every_event_is_there() {
+        let mut vm = fixture::vm("pv-qspinlock", &[10, 30]);
+        vm.vcpus[0].counters.insert(Counter::Halts.name().into(), 3);
+        vm.vcpus[1].counters.insert(Counter::Halts.name().into(), 4);
+        vm.vcpus[1].exits.insert("halt".into(), 7);
+        let runs = [Run {
+            vm: &vm,
+            measured_s: 2.0,
+        }; 2];
+        let summary = Summary::of(&runs);
+        assert_eq!(
+            (summary.acquisitions, summary.halts, summary.all_exits()),
+            (80, 14, 14)
+        );
+        assert_eq!(summary.rate(summary.acquisitions), 20.0);
+        assert_eq!(summary.events.len(), LockEvent::COUNT);
+        assert_eq!(summary.fairness.jain, Some(0.8));
+        assert_eq!(summary.steal_ns, None, "unknown is not zero");
+        assert_eq!(runs[0].throughput(), 20.0);
+    }
+
+    #[test]
+    fn nothing_is_summarised_without_nan() {
+        let summary = Summary::of(&[]);
+        assert_eq!(summary.rate(0), 0.0);
+        assert_eq!(summary.fairness.jain, None);
+        let vm = fixture::vm("tas", &[0, 0]);
+        let run = Run {
+            vm: &vm,
+            measured_s: 2.0,
+        };
+        assert_eq!(run.throughput(), 0.0);
+        assert_eq!(run.throughput_for_ratio(), 0.25);
+        assert!(
+            Run {
+                measured_s: 0.0,
+                ..run
+            }
+            .throughput()
+            .is_finite()
+        );
+    }
+}

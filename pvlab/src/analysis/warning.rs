@@ -1,0 +1,248 @@
+//! What the reader of the figures must know, so that nobody is flattered or misled.
+
+use super::plan::Plan;
+use super::summary::{Run, Summary};
+use crate::host::format_cpu_list;
+use crate::record::{Record, StartReason};
+use crate::scenario::{MachineKind, Scenario};
+use guest::abi::Counter;
+use pvlock::LockKind;
+use serde::Serialize;
+
+/// A warning.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Warning {
+    /// What it is about, for programs; documented in docs/json.md.
+    pub code: &'static str,
+    /// The lock that it is about, if it is about one.
+    pub lock: Option<&'static str>,
+    /// The warning, for people.
+    pub text: String,
+}
+
+impl Warning {
+    fn new(code: &'static str, text: impl Into<String>) -> Self {
+        Self {
+            code,
+            lock: None,
+            text: text.into(),
+        }
+    }
+
+    fn about(lock: LockKind, code: &'static str, text: impl Into<String>) -> Self {
+        Self {
+            code,
+            lock: Some(lock.name()),
+            text: text.into(),
+        }
+    }
+}
+
+/// Warnings that follow from what was asked for.
+pub(crate) fn of_scenario(scenario: &Scenario) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    if scenario.machine == MachineKind::Threads {
+        warnings.push(Warning::new(
+            "not_kvm",
+            "vCPUs were host threads, not vCPUs of a KVM guest: halts and kicks are system calls",
+        ));
+    }
+    warnings.extend(uneven(scenario));
+    if scenario.drop_kicks {
+        warnings.push(Warning::new(
+            "kicks_dropped",
+            "fault injection: kicks were dropped",
+        ));
+    }
+    warnings
+}
+
+/// vCPUs that are spread unevenly make some wait while CPUs idle, which looks like the lock's
+/// fault and is not.
+fn uneven(scenario: &Scenario) -> Option<Warning> {
+    let placed: Option<Vec<_>> = (0..scenario.vcpus()).map(|i| scenario.cpu_of(i)).collect();
+    let placed = placed?;
+    let load = |cpu: &usize| placed.iter().filter(|placed| *placed == cpu).count();
+    let (&most, &least) = (
+        scenario.cpus.iter().max_by_key(|cpu| load(cpu))?,
+        scenario.cpus.iter().min_by_key(|cpu| load(cpu))?,
+    );
+    let idle: Vec<usize> = scenario
+        .cpus
+        .iter()
+        .copied()
+        .filter(|cpu| load(cpu) == 0)
+        .collect();
+    if load(&most) > 1 && !idle.is_empty() {
+        return Some(Warning::new(
+            "placement_leaves_cpus_idle",
+            format!(
+                "placement: CPU {most} has {} vCPUs while CPUs {} have none; the figures show \
+                 the placement as much as the lock",
+                load(&most),
+                format_cpu_list(&idle)
+            ),
+        ));
+    }
+    (load(&most) > 1 && load(&most) > load(&least)).then(|| {
+        Warning::new(
+            "placement_uneven",
+            format!(
+                "placement: CPU {most} has {} vCPUs and CPU {least} has {}; expect unfairness \
+                 that is not the lock's",
+                load(&most),
+                load(&least)
+            ),
+        )
+    })
+}
+
+/// Warnings about a comparison's rounds as a whole.
+pub(crate) fn of_rounds(plan: &Plan, rounds: &[Vec<Record>]) -> Vec<Warning> {
+    if rounds.len() == 1 {
+        return vec![Warning::new(
+            "one_round",
+            "one round proves nothing: no interval can be had and no verdict given",
+        )];
+    }
+    if rounds.len() < plan.locks.len().min(plan.rounds) {
+        return vec![Warning::new(
+            "few_rounds",
+            "there are fewer complete rounds than locks, so not every lock had every place",
+        )];
+    }
+    Vec::new()
+}
+
+/// Warnings about one lock, from its runs of all rounds.
+pub(crate) fn of_lock(
+    plan: &Plan,
+    lock: usize,
+    summary: &Summary,
+    records: &[&Record],
+) -> Vec<Warning> {
+    let kind = plan.locks[lock];
+    let mut warnings = of_summary(kind, summary, records.is_empty());
+    let rounds = |wanted: &dyn Fn(&Record) -> bool| -> Vec<usize> {
+        (1..)
+            .zip(records)
+            .filter(|(_, record)| wanted(record))
+            .map(|(round, _)| round)
+            .collect()
+    };
+    let empty = rounds(&|record| {
+        record
+            .vms
+            .iter()
+            .all(|vm| vm.total(Counter::Acquisitions) == 0)
+    });
+    if !empty.is_empty() {
+        warnings.push(Warning::about(
+            kind,
+            "no_acquisitions",
+            format!(
+                "{kind}: no acquisition in round {}; ratios count it as half a one, which is a \
+                 bound and no measurement",
+                format_cpu_list(&empty)
+            ),
+        ));
+    }
+    let starved = rounds(&|record| {
+        let acquisitions = |vcpu: &crate::record::VcpuRecord| vcpu.counter(Counter::Acquisitions);
+        record.vcpus().any(|vcpu| acquisitions(vcpu) == 0)
+            && record.vcpus().any(|vcpu| acquisitions(vcpu) > 0)
+    });
+    if !starved.is_empty() {
+        warnings.push(Warning::about(
+            kind,
+            "starved",
+            format!(
+                "{kind}: a vCPU made no acquisition at all in round {}",
+                format_cpu_list(&starved)
+            ),
+        ));
+    }
+    let early = rounds(&|record| matches!(record.start.reason, StartReason::LimitReached(_)));
+    if !early.is_empty() {
+        warnings.push(Warning::about(
+            kind,
+            "not_descheduled",
+            format!(
+                "{kind}: in round {} the measurement started before every vCPU had been \
+                 descheduled once; overcommitted throughput may look too high",
+                format_cpu_list(&early)
+            ),
+        ));
+    }
+    warnings
+}
+
+/// Warnings about a single run of several VMs.
+pub(crate) fn of_run(record: &Record) -> Vec<Warning> {
+    let mut warnings = of_scenario(&record.scenario);
+    if let StartReason::LimitReached(vcpus) = &record.start.reason {
+        warnings.push(Warning::new(
+            "not_descheduled",
+            format!(
+                "the measurement started before vCPUs {} had been descheduled once; overcommitted \
+                 throughput may look too high",
+                format_cpu_list(vcpus)
+            ),
+        ));
+    }
+    for (number, (vm, spec)) in record.vms.iter().zip(&record.scenario.vms).enumerate() {
+        let summary = Summary::of(&[Run {
+            vm,
+            measured_s: record.measured_s,
+        }]);
+        warnings.extend(of_summary(spec.lock, &summary, false));
+        let starved: Vec<usize> = (0..)
+            .zip(&vm.vcpus)
+            .filter(|(_, vcpu)| vcpu.counter(Counter::Acquisitions) == 0)
+            .map(|(vcpu, _)| vcpu)
+            .collect();
+        if !starved.is_empty() {
+            warnings.push(Warning::about(
+                spec.lock,
+                "starved",
+                format!(
+                    "VM {number}: vCPUs {} made no acquisition at all",
+                    format_cpu_list(&starved)
+                ),
+            ));
+        }
+    }
+    warnings
+}
+
+/// Warnings that a lock's figures give rise to.
+fn of_summary(lock: LockKind, summary: &Summary, nothing_ran: bool) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    if lock.traits().control {
+        warnings.push(Warning::about(
+            lock,
+            "control",
+            format!("{lock}: broken on purpose, to show that the check of exclusion works"),
+        ));
+    }
+    if nothing_ran {
+        return warnings;
+    }
+    if summary.contended == 0 {
+        warnings.push(Warning::about(
+            lock,
+            "never_contended",
+            format!(
+                "{lock}: 0 contended acquisitions; nobody ever waited, so this says nothing about \
+                 waiting"
+            ),
+        ));
+    } else if lock.traits().halts && summary.halts == 0 {
+        warnings.push(Warning::about(
+            lock,
+            "never_halted",
+            format!("{lock}: 0 halts; its paravirtual slow path never came to halting"),
+        ));
+    }
+    warnings
+}

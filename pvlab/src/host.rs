@@ -1,0 +1,241 @@
+//! Facts about the host. What cannot be read is absent; nothing is guessed.
+
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+/// What the host is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// Release of its kernel.
+    pub kernel: Option<String>,
+    /// Its architecture, as Rust names it.
+    pub arch: String,
+    /// Model of its CPUs, as /proc/cpuinfo has it.
+    pub cpu_model: Option<String>,
+    /// CPUs that are online.
+    pub online_cpus: Option<Vec<usize>>,
+    /// CPUs that this process may use.
+    pub allowed_cpus: Vec<usize>,
+    /// Whether simultaneous multithreading is active.
+    pub smt: Option<bool>,
+    /// Groups of online CPUs that share a core, each group once; single CPUs are groups too.
+    pub thread_siblings: Option<Vec<Vec<usize>>>,
+    /// Frequency governor of the first allowed CPU.
+    pub governor: Option<String>,
+    /// Whether the CPU says that it runs under a hypervisor.
+    pub hypervisor: Option<bool>,
+    /// Its KVM.
+    pub kvm: Kvm,
+}
+
+/// What the host's KVM is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kvm {
+    /// Whether /dev/kvm can be opened.
+    pub device: Device,
+    /// The vendor module (`kvm_intel`, `kvm_amd`, `kvm_pvm`), if one shows.
+    pub vendor: Option<String>,
+    /// Longest time that KVM polls before it blocks a halted vCPU, ns.
+    pub halt_poll_ns: Option<u64>,
+}
+
+/// State of /dev/kvm.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Device {
+    /// It can be opened.
+    Ok,
+    /// There is none.
+    Absent,
+    /// It may not be opened by this user.
+    NoPermission,
+    /// It cannot be opened for another reason.
+    Broken(String),
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ok => f.write_str("/dev/kvm works"),
+            Self::Absent => f.write_str("/dev/kvm is absent"),
+            Self::NoPermission => f.write_str("no permission to open /dev/kvm"),
+            Self::Broken(why) => write!(f, "/dev/kvm cannot be opened ({why})"),
+        }
+    }
+}
+
+impl Kvm {
+    /// The vendor in the words of the field.
+    pub fn vendor_name(&self) -> &str {
+        match self.vendor.as_deref() {
+            Some("kvm_intel") => "VMX",
+            Some("kvm_amd") => "SVM",
+            Some("kvm_pvm") => "PVM, page-table based",
+            Some(other) => other,
+            None => "vendor unknown",
+        }
+    }
+}
+
+impl Host {
+    /// Reads the facts.
+    pub fn examine() -> Self {
+        let online = read("/sys/devices/system/cpu/online").and_then(|list| parse_cpu_list(&list));
+        let allowed = allowed_cpus();
+        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        Self {
+            kernel: read("/proc/sys/kernel/osrelease"),
+            arch: std::env::consts::ARCH.to_owned(),
+            cpu_model: cpuinfo_field(&cpuinfo, "model name").map(str::to_owned),
+            thread_siblings: online.as_deref().and_then(thread_siblings),
+            online_cpus: online,
+            smt: read("/sys/devices/system/cpu/smt/active").and_then(|text| match text.as_str() {
+                "0" => Some(false),
+                "1" => Some(true),
+                _ => None,
+            }),
+            governor: allowed.first().and_then(|cpu| {
+                read(format!(
+                    "/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor"
+                ))
+            }),
+            hypervisor: cpuinfo_field(&cpuinfo, "flags")
+                .map(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor")),
+            allowed_cpus: allowed,
+            kvm: Kvm {
+                device: device(),
+                vendor: ["kvm_intel", "kvm_amd", "kvm_pvm"]
+                    .into_iter()
+                    // KVM takes one vendor at a time, though several modules can be loaded while
+                    // they are being exchanged; then nothing tells which one is in charge.
+                    .filter(|module| Path::new("/sys/module").join(module).is_dir())
+                    .try_fold(None, |seen, module| match seen {
+                        None => Ok(Some(module.to_owned())),
+                        Some(_) => Err(()),
+                    })
+                    .unwrap_or(None),
+                halt_poll_ns: read("/sys/module/kvm/parameters/halt_poll_ns")
+                    .and_then(|text| text.parse().ok()),
+            },
+        }
+    }
+}
+
+/// The CPUs that this process may use, in ascending order; empty if the kernel does not tell.
+pub fn allowed_cpus() -> Vec<usize> {
+    let Ok(set) = rustix::thread::sched_getaffinity(None) else {
+        return Vec::new();
+    };
+    (0..rustix::thread::CpuSet::MAX_CPU)
+        .filter(|&cpu| set.is_set(cpu))
+        .collect()
+}
+
+/// Parses the kernel's notation of CPU lists, such as `0-3,8`.
+pub fn parse_cpu_list(list: &str) -> Option<Vec<usize>> {
+    let mut cpus = Vec::new();
+    for part in list.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (usize, usize) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        // A bound far above any kernel's NR_CPUS keeps a mistyped range from filling the memory.
+        if first > last || last >= 1 << 16 {
+            return None;
+        }
+        cpus.extend(first..=last);
+    }
+    Some(cpus)
+}
+
+/// The kernel's notation of CPU lists, such as `0-3,8`; order and repetitions are kept.
+pub fn format_cpu_list(cpus: &[usize]) -> String {
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    for &cpu in cpus {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == cpu => *last = cpu,
+            _ => runs.push((cpu, cpu)),
+        }
+    }
+    let parts: Vec<_> = runs
+        .into_iter()
+        .map(|(first, last)| {
+            if first == last {
+                first.to_string()
+            } else {
+                format!("{first}-{last}")
+            }
+        })
+        .collect();
+    parts.join(",")
+}
+
+fn device() -> Device {
+    use rustix::fs::{Mode, OFlags};
+    match rustix::fs::open("/dev/kvm", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
+        Ok(_) => Device::Ok,
+        Err(Errno::NOENT) => Device::Absent,
+        Err(Errno::ACCESS | Errno::PERM) => Device::NoPermission,
+        Err(errno) => Device::Broken(std::io::Error::from(errno).to_string()),
+    }
+}
+
+fn thread_siblings(online: &[usize]) -> Option<Vec<Vec<usize>>> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for cpu in online {
+        let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+        let group = parse_cpu_list(&read(path)?)?;
+        if !groups.contains(&group) {
+            groups.push(group);
+        }
+    }
+    Some(groups)
+}
+
+fn read(path: impl AsRef<Path>) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+fn cpuinfo_field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
+    cpuinfo
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .find(|(key, _)| key.trim() == name)
+        .map(|(_, value)| value.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_lists_are_read_and_written_as_the_kernel_does() {
+        assert_eq!(parse_cpu_list("0-2,8"), Some(vec![0, 1, 2, 8]));
+        assert_eq!(parse_cpu_list("5"), Some(vec![5]));
+        for bad in ["", "a", "3-1", "0-", "-1", "0-99999999999", "1,,2"] {
+            assert_eq!(parse_cpu_list(bad), None, "{bad}");
+        }
+        assert_eq!(format_cpu_list(&[0, 1, 2, 8]), "0-2,8");
+        assert_eq!(format_cpu_list(&[0, 0, 1, 1]), "0,0-1,1");
+        assert_eq!(format_cpu_list(&[]), "");
+    }
+
+    #[test]
+    fn fields_of_cpuinfo_are_found_by_their_whole_name() {
+        let text = "model\t\t: 7\nmodel name\t: Some CPU: fast\nflags : fpu hypervisor\n";
+        assert_eq!(cpuinfo_field(text, "model name"), Some("Some CPU: fast"));
+        assert_eq!(cpuinfo_field(text, "flags"), Some("fpu hypervisor"));
+        assert_eq!(cpuinfo_field(text, "name"), None);
+    }
+
+    #[test]
+    fn the_host_of_the_tests_has_a_cpu_and_survives_json() {
+        let host = Host::examine();
+        assert!(!host.allowed_cpus.is_empty());
+        let json = serde_json::to_string(&host).unwrap();
+        assert_eq!(serde_json::from_str::<Host>(&json).unwrap(), host);
+    }
+}
