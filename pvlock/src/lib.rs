@@ -1,4 +1,73 @@
 //! Kernel spinlocks, native and paravirtual, written once and generic over a [`Platform`].
+//!
+//! In a virtual machine a spinlock has an enemy that it lacks on bare metal: the hypervisor, which
+//! may take the CPU from the holder of a lock, or from the waiter whose turn it is, while all others
+//! spin. The locks here are the common answers to that, from ignoring it to halting the waiting
+//! vCPUs. They are `no_std`, allocate nothing, and take what they need from the machine through one
+//! trait, so the same source runs in a kernel, on host threads, in a simulator and under a model
+//! checker.
+//!
+//! | lock           | type                  | waiters                                     | a descheduled vCPU delays |
+//! |----------------|-----------------------|---------------------------------------------|---------------------------|
+//! | `tas`          | [`RawTas`]            | whoever is first                             | all, if it is the holder  |
+//! | `ticket`       | [`RawTicket`]         | in order of arrival                         | all, also if it is the next waiter |
+//! | `qspinlock`    | [`RawQSpinLock`]      | in order, each spinning on its own line     | all, also if it is the next waiter |
+//! | `pv-qspinlock` | [`RawPvQSpinLock`]    | halt after a while; a free lock may be taken past a halted head | all, if it is the holder; meanwhile they leave the CPU to it |
+//! | `busted`       | [`busted::RawBusted`] | none: it excludes nobody                    | a negative control for tests |
+//!
+//! Each lock is one 32-bit word. [`registry::LockKind`] lists them by name, for tools.
+//!
+//! # Use
+//! With the feature `lock_api` (the default) the locks are raw mutexes of the
+//! [lock_api](https://docs.rs/lock_api) crate. `Threads` is the platform shown below.
+//!
+#![cfg_attr(feature = "lock_api", doc = "```")]
+#![cfg_attr(not(feature = "lock_api"), doc = "```ignore")]
+//! # mod platform { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/threads/platform.rs")); }
+//! # use platform::Threads;
+//! use pvlock::RawQSpinLock;
+//!
+//! static TOTAL: lock_api::Mutex<RawQSpinLock<Threads>, u64> = lock_api::Mutex::new(0);
+//!
+//! std::thread::scope(|scope| {
+//!     for _ in 0..2 {
+//!         scope.spawn(|| *TOTAL.lock() += 1);
+//!     }
+//! });
+//! assert_eq!(*TOTAL.lock(), 2);
+//! ```
+//!
+//! Without it there is [`RawLock`]: `lock`, `try_lock` and `unlock`, to build one's own guard on.
+//!
+//! # A platform
+//! A kernel implements [`Platform`] once: atomics, per-CPU storage, and how a CPU pauses, halts and
+//! is kicked. On threads, with the operating system as hypervisor, that is:
+//!
+//! ```
+#![doc = include_str!("../examples/threads/platform.rs")]
+//!
+//! use pvlock::{RawLock, RawPvQSpinLock};
+//!
+//! static LOCK: RawPvQSpinLock<Threads> = ConstZero::ZERO;
+//!
+//! LOCK.lock();
+//! assert!(!LOCK.try_lock());
+//! LOCK.unlock();
+//! ```
+//!
+//! Two promises matter most. The CPU must not change between `lock` and `unlock`. And a kick that
+//! comes just before a halt must end it at once: a platform whose kicks do not stick loses wake-ups.
+//!
+//! # Features
+//! | feature    | default | what it adds                         |
+//! |------------|---------|--------------------------------------|
+//! | `lock_api` | yes     | the raw mutex traits of `lock_api`    |
+//!
+//! # What has been checked
+//! `tests/loom.rs` explores the weak-memory outcomes of each lock, and takes orderings and fences
+//! away to see that it notices. `tests/stepper.rs` preempts, interrupts and kicks at every step of
+//! small scenarios, checking all invariants after each. `tests/word.rs` holds the byte-wide lock word
+//! and the portable one, which those two use, to one specification. `tests/host.rs` runs real threads.
 #![no_std]
 
 pub mod atomic;
