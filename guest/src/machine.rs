@@ -43,7 +43,7 @@ fn busy(units: u64) {
 /// The implementation of the lock platform's storage and counters over a [`VcpuArea`], for machines
 /// whose vCPUs have native atomics and see the region in their own address space.
 pub mod native {
-    use super::{Counter, Machine, deref};
+    use super::{Counter, Machine, VcpuArea, deref};
     use crate::abi::Layout;
     use core::sync::atomic::Ordering::Relaxed;
     use pvlock::pv_hash::HashSlot;
@@ -60,6 +60,13 @@ pub mod native {
     pub fn pv_hash<M: Machine>() -> &'static [HashSlot<M>] {
         const { assert!(Layout::fits::<M>()) };
         super::deref_slice(M::vcpu().hash, M::vcpu().hash_slots)
+    }
+
+    /// The area of vCPU `cpu`.
+    pub fn area<M: Machine>(cpu: u32) -> &'static VcpuArea {
+        let bytes = size_of::<VcpuArea>() as u64;
+        let own = M::vcpu();
+        deref(own.this - u64::from(own.cpu) * bytes + u64::from(cpu) * bytes)
     }
 
     /// For [`pvlock::Platform::count`].
@@ -79,12 +86,19 @@ pub mod native {
         if header.control.preempted_is_reported.load(Relaxed) == 0 {
             return None;
         }
-        let first =
-            M::vcpu().this - u64::from(M::vcpu().cpu) * size_of::<crate::abi::VcpuArea>() as u64;
-        let area: &crate::abi::VcpuArea =
-            deref(first + u64::from(cpu) * size_of::<crate::abi::VcpuArea>() as u64);
-        Some(area.steal.preempted.load(Relaxed) & 1 != 0)
+        Some(area::<M>(cpu).steal.preempted.load(Relaxed) & 1 != 0)
     }
+}
+
+/// The area at `address`, for a machine that is told where its vCPUs' areas are.
+///
+/// # Safety
+/// A region laid out by [`crate::abi::Layout`] has a vCPU's area there, and stays mapped for as
+/// long as the result, or anything reached through it, is used.
+#[allow(unsafe_code)]
+#[inline(always)]
+pub unsafe fn vcpu_at(address: usize) -> &'static VcpuArea {
+    deref(address as u64)
 }
 
 /// The object at `address` of the region.

@@ -1,6 +1,11 @@
 //! The laboratory: scenario -> machine -> record -> analysis -> report.
 
 pub mod analysis;
+pub mod cli;
+pub mod doctor;
 pub mod host;
+pub mod machine;
 pub mod record;
+pub mod report;
 pub mod scenario;
+pub mod session;

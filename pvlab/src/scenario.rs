@@ -125,6 +125,16 @@ pub enum Length {
     Iterations(u64),
 }
 
+impl Length {
+    /// Acquisitions by each vCPU, 0 if a time is given instead.
+    pub const fn iterations(self) -> u64 {
+        match self {
+            Self::Duration(_) => 0,
+            Self::Iterations(n) => n,
+        }
+    }
+}
+
 /// Privilege level of the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cpl {

@@ -3,6 +3,7 @@
 use crate::error::VmmError;
 use kvm_bindings::{Msrs, kvm_device_attr, kvm_msr_entry};
 use kvm_ioctls::VcpuFd;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use vmm_sys_util::ioctl::ioctl_with_ref;
 
@@ -67,11 +68,16 @@ pub fn tsc_offset(vcpu: &VcpuFd) -> Result<u64, VmmError> {
         .wrapping_sub(before + (after - before) / 2))
 }
 
-/// The frequency of the host's TSC in kHz, measured against the monotonic clock.
+/// The frequency of the host's TSC in kHz, measured once against the monotonic clock.
 ///
-/// For machines without KVM, which knows it. Takes 20 ms, and is good to some parts per million:
-/// each end is the tightest of several bracketed readings.
-pub fn measure_khz() -> u64 {
+/// For machines without KVM, which knows it. Takes 20 ms the first time, and is good to some parts
+/// per million: each end is the tightest of several bracketed readings.
+pub fn khz() -> u64 {
+    static KHZ: OnceLock<u64> = OnceLock::new();
+    *KHZ.get_or_init(measure_khz)
+}
+
+fn measure_khz() -> u64 {
     let sample = || {
         (0..10)
             .map(|_| {

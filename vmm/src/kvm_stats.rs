@@ -45,12 +45,20 @@ impl KvmStats {
         Some(Self { file, values })
     }
 
-    /// The values that are not zero, by name.
+    /// The values that are not zero, by name. One system call.
     pub fn read(&self) -> BTreeMap<String, u64> {
+        let Some(start) = self.values.iter().map(|v| v.1).min() else {
+            return BTreeMap::new();
+        };
+        let end = self.values.iter().map(|v| v.1 + 8).max().unwrap_or(start);
+        let mut bytes = vec![0; usize::try_from(end - start).unwrap_or(0)];
+        if self.file.read_exact_at(&mut bytes, start).is_err() {
+            return BTreeMap::new();
+        }
         let value = |offset: u64| {
-            let mut bytes = [0; 8];
-            self.file.read_exact_at(&mut bytes, offset).ok()?;
-            Some(u64::from_le_bytes(bytes)).filter(|&v| v != 0)
+            let at = usize::try_from(offset - start).ok()?;
+            let value = u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?);
+            Some(value).filter(|&v| v != 0)
         };
         self.values
             .iter()

@@ -25,4 +25,4 @@ pub use error::VmmError;
 pub use image::{Image, ImageError};
 pub use region::Region;
 pub use vcpu::{Event, Exits};
-pub use vm::{Config, Vm, check_host};
+pub use vm::{Config, Vm, check_host, max_vcpus};

@@ -88,12 +88,19 @@ pub fn check_host(vcpus: usize) -> Result<(), VmmError> {
     if !kvm.check_extension(Cap::UserMemory) {
         return Err(VmmError::Missing("user memory", "a guest gets no memory"));
     }
-    let kicks = usize::try_from(KICK_PAGES * layout::PAGE / 4).unwrap_or(usize::MAX);
-    let max = kvm.get_max_vcpus().min(kicks);
-    if vcpus > max {
-        return Err(VmmError::TooManyVcpus { asked: vcpus, max });
+    match max_vcpus()? {
+        max if vcpus > max => Err(VmmError::TooManyVcpus { asked: vcpus, max }),
+        _ => Ok(()),
     }
-    Ok(())
+}
+
+/// Most vCPUs of a VM: what KVM can do, and what there are KICK doorbells for.
+///
+/// # Errors
+/// If KVM cannot be opened.
+pub fn max_vcpus() -> Result<usize, VmmError> {
+    let kicks = usize::try_from(KICK_PAGES * layout::PAGE / 4).unwrap_or(usize::MAX);
+    Ok(open_kvm()?.get_max_vcpus().min(kicks))
 }
 
 impl Vm {

@@ -26,16 +26,19 @@ impl LockSlot {
         &raw const self.lock
     }
 
-    /// To be called with the lock just taken by `me` (vCPU + 1). False if somebody else is inside.
+    /// To be called with the lock just taken by `me` (vCPU + 1).
+    ///
+    /// The owner is written without being read first: whoever is inside already will notice on
+    /// leaving. A read would fetch the line a second time before it can be written, and make every
+    /// critical section longer by a transfer that no real one need have.
     #[inline(always)]
-    pub fn enter(&self, me: u32) -> bool {
-        let found = self.owner.load(Relaxed);
+    pub fn enter(&self, me: u32) {
         self.owner.store(me, Relaxed);
         self.count.store(self.count.load(Relaxed) + 1, Relaxed);
-        found == 0
     }
 
-    /// To be called by `me` just before it releases the lock. False if somebody else has entered.
+    /// To be called by `me` just before it releases the lock. False if somebody else has entered or
+    /// left since `me` entered.
     #[inline(always)]
     pub fn leave(&self, me: u32) -> bool {
         let found = self.owner.load(Relaxed);

@@ -4,7 +4,8 @@
 
 use super::{current_phase, start, wait_for_stop};
 use crate::abi::{Counter, VcpuArea, phase};
-use crate::{Machine, machine, work};
+use crate::machine::native;
+use crate::{Machine, work};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// vCPU 0: ticks in a kick of a vCPU that is not halted.
@@ -50,7 +51,7 @@ fn kick_others<M: Machine>(vcpu: &VcpuArea, settle: u64) {
     if vcpu.header().params.vcpus < 2 {
         return;
     }
-    let other: &VcpuArea = machine::deref(vcpu.this + size_of::<VcpuArea>() as u64);
+    let other = native::area::<M>(1);
     for trial in 1..=TRIALS {
         M::work(settle);
         timed(HIST_YIELD, &|| M::yield_to(1));

@@ -107,7 +107,7 @@ impl<M: Machine> Spin<M> {
             }
             lock.lock();
             let got = if LATENCY || sampled { M::now() } else { 0 };
-            let alone = slot.enter(me);
+            slot.enter(me);
             if LATENCY {
                 vcpu.wait_since.store(0, Relaxed);
                 let wait = got.saturating_sub(asked);
@@ -119,11 +119,11 @@ impl<M: Machine> Spin<M> {
             }
             M::work(critical);
             let end = if sampled { M::now() } else { 0 };
-            let still_alone = slot.leave(me);
+            let alone = slot.leave(me);
             lock.unlock();
 
             vcpu.count(Counter::Acquisitions, 1);
-            if !(alone && still_alone) {
+            if !alone {
                 vcpu.count(Counter::Violations, 1);
             }
             if sampled {

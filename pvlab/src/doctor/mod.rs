@@ -1,0 +1,207 @@
+//! What this host is, what a halt, a kick and a kick-to-run cost on it, and what follows.
+
+mod measure;
+mod render;
+
+use crate::host::{Device, Host};
+use crate::report::Format;
+use crate::scenario::MachineKind;
+use serde::Serialize;
+
+pub use DoctorError as Error;
+pub use measure::DoctorError;
+
+/// What was found.
+#[derive(Debug, Serialize)]
+pub struct Findings {
+    /// Version of this form.
+    pub schema: &'static str,
+    /// What the host is.
+    pub host: Host,
+    /// What its KVM does; absent where no guest can be run.
+    pub kvm: Option<KvmFindings>,
+    /// Why no guest can be run, if so.
+    pub kvm_problem: Option<String>,
+    /// What things cost, by machine and placement.
+    pub costs: Vec<Costs>,
+    /// What follows for experiments on this host.
+    pub consequences: Vec<String>,
+}
+
+/// What this KVM does, beyond what the host says of it.
+#[derive(Debug, Serialize)]
+pub struct KvmFindings {
+    /// Most vCPUs of a VM.
+    pub max_vcpus: usize,
+    /// TSC ticks of a two-instruction loop's turn at CPL 0; absent if that does not run.
+    pub loop_ticks_cpl0: Option<u64>,
+    /// The same at CPL 3.
+    pub loop_ticks_cpl3: Option<u64>,
+    /// The privilege level that `--cpl auto` chooses.
+    pub auto_cpl: u8,
+    /// Frequency of the guest's TSC, kHz.
+    pub tsc_khz: u64,
+    /// KVM writes steal time.
+    pub steal_time: bool,
+    /// KVM marks preempted vCPUs, so that locks can ask.
+    pub preempted_reported: bool,
+    /// KVM has statistics of each vCPU.
+    pub statistics: bool,
+}
+
+/// What halts, kicks and yields cost.
+#[derive(Debug, Serialize)]
+pub struct Costs {
+    /// The machine.
+    pub machine: MachineKind,
+    /// Host CPUs of the kicker and the kicked.
+    pub cpus: [usize; 2],
+    /// Out of the guest and in again: a halt whose kick is already there.
+    pub halt: Cost,
+    /// Sending a kick to a vCPU that runs.
+    pub kick_running: Cost,
+    /// Sending a kick to a vCPU that is halted.
+    pub kick_halted: Cost,
+    /// From sending the kick to running again.
+    pub kick_to_run: Cost,
+    /// A directed yield.
+    pub yield_to: Cost,
+}
+
+/// A distribution in short.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Cost {
+    /// Median, ns.
+    pub p50_ns: u64,
+    /// 99th percentile, ns.
+    pub p99_ns: u64,
+    /// Times it was measured.
+    pub trials: u64,
+}
+
+/// Examines the host and renders the findings.
+///
+/// # Errors
+/// If a throw-away VM, or threads, could not be run though they should.
+pub fn run(format: Format) -> Result<String, DoctorError> {
+    let findings = examine()?;
+    Ok(match format {
+        Format::Json => render::json(&findings),
+        Format::Csv => render::csv(&findings),
+        Format::Table | Format::Markdown => render::text(&findings),
+    })
+}
+
+fn examine() -> Result<Findings, DoctorError> {
+    let host = Host::examine();
+    let kvm_problem = vmm::check_host(2).err().map(|e| e.to_string());
+    let kvm = if kvm_problem.is_none() {
+        Some(measure::kvm(&host)?)
+    } else {
+        None
+    };
+    let mut machines = vec![MachineKind::Threads];
+    if kvm.is_some() {
+        machines.insert(0, MachineKind::Kvm);
+    }
+    let mut costs = Vec::new();
+    for machine in machines {
+        for cpus in measure::placements(&host) {
+            costs.push(measure::costs(machine, cpus)?);
+        }
+    }
+    let consequences = consequences(&host, kvm.as_ref(), kvm_problem.as_deref(), &costs);
+    Ok(Findings {
+        schema: "pvlab.doctor/1",
+        host,
+        kvm,
+        kvm_problem,
+        costs,
+        consequences,
+    })
+}
+
+/// What will not work here, or not as elsewhere.
+fn consequences(
+    host: &Host,
+    kvm: Option<&KvmFindings>,
+    problem: Option<&str>,
+    costs: &[Costs],
+) -> Vec<String> {
+    let mut found = Vec::new();
+    if let Some(problem) = problem {
+        found.push(format!("No guests: {problem}. Runs use --machine threads."));
+        if host.kvm.device == Device::NoPermission {
+            found.push("As root, or in the group of /dev/kvm, guests may well run.".into());
+        }
+    }
+    if let Some(kvm) = kvm {
+        if kvm.auto_cpl == 3 {
+            found.push(match kvm.loop_ticks_cpl0 {
+                Some(ticks) => format!(
+                    "Guest code at CPL 0 is emulated ({ticks} ticks a loop turn): guests run at CPL 3. \
+                     --cpl 0 works but is too slow to measure, and pause-loop exiting cannot be observed."
+                ),
+                None => "Guest code at CPL 0 does not run: guests run at CPL 3, and pause-loop exiting \
+                         cannot be observed."
+                    .into(),
+            });
+        }
+        if !kvm.steal_time {
+            found.push("No steal time: it is left out of reports.".into());
+        }
+        if !kvm.preempted_reported {
+            found.push(
+                "This KVM does not mark preempted vCPUs: vcpu_is_preempted is unknown to locks, which \
+                 are correct without it."
+                    .into(),
+            );
+        }
+        if !kvm.statistics {
+            found.push(
+                "No KVM statistics (Linux 5.14 has them): exits are the VMM's count only.".into(),
+            );
+        }
+        if let Some(there) = costs.iter().find(|c| c.machine == MachineKind::Kvm) {
+            found.push(format!(
+                "A halt that ends in a kick costs the waiter at least {:.1} us here: waits much shorter \
+                 than that are better spent spinning (--spin-threshold).",
+                (to_f64(there.halt.p50_ns) + to_f64(there.kick_to_run.p50_ns)) / 1e3
+            ));
+        }
+    }
+    if host.allowed_cpus.len() < 2 {
+        found.push("Only one CPU may be used: vCPUs never run at the same time.".into());
+    }
+    if host
+        .thread_siblings
+        .as_ref()
+        .is_some_and(|groups| groups.iter().any(|g| g.len() > 1))
+    {
+        found.push(
+            "SMT is on: pick CPUs on different cores (see the sibling groups) unless you want to \
+             measure SMT."
+                .into(),
+        );
+    }
+    match host.governor.as_deref() {
+        Some("performance") => {}
+        Some(other) => found.push(format!(
+            "The frequency governor is '{other}': clock rates may change during a run; 'performance' is steadier."
+        )),
+        None => {}
+    }
+    if host.hypervisor == Some(true) {
+        found.push(
+            "This host is itself a virtual machine: its CPUs can be taken away without a trace; compare \
+             within one run only."
+                .into(),
+        );
+    }
+    found
+}
+
+#[expect(clippy::cast_precision_loss, reason = "costs are far below 2^53 ns")]
+fn to_f64(n: u64) -> f64 {
+    n as f64
+}

@@ -1,0 +1,55 @@
+//! vCPUs of a KVM guest.
+
+use super::RunningVm;
+use rustix::process::Pid;
+use std::collections::BTreeMap;
+use vmm::{Region, Vm, VmmError};
+
+impl RunningVm for Vm {
+    fn region(&self) -> &Region {
+        Vm::region(self)
+    }
+
+    fn khz(&self) -> u64 {
+        self.tsc_khz()
+    }
+
+    fn now(&self) -> u64 {
+        Vm::now(self)
+    }
+
+    fn kick(&self, vcpu: usize) -> Result<(), VmmError> {
+        Vm::kick(self, vcpu)
+    }
+
+    fn tid(&self, vcpu: usize) -> Option<Pid> {
+        Vm::tid(self, vcpu)
+    }
+
+    fn exits(&self, vcpu: usize) -> BTreeMap<String, u64> {
+        Vm::exits(self, vcpu)
+    }
+
+    fn kvm_stats(&self, vcpu: usize) -> BTreeMap<String, u64> {
+        Vm::kvm_stats(self, vcpu)
+    }
+
+    fn states(&self) -> Vec<String> {
+        let registers = self.registers();
+        registers
+            .iter()
+            .enumerate()
+            .map(|(vcpu, registers)| {
+                let state = if self.is_halted(vcpu) {
+                    "halted"
+                } else {
+                    "running"
+                };
+                match registers {
+                    Some(registers) => format!("{state}, {registers}"),
+                    None => format!("{state}, ended or not answering"),
+                }
+            })
+            .collect()
+    }
+}

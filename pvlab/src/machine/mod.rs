@@ -1,0 +1,114 @@
+//! The machines: where vCPUs run. All show the same region, so what is read from it is the same.
+
+mod kvm;
+mod noise;
+mod threads;
+
+use crate::scenario::{Cpl, MachineKind, Scenario};
+use guest::abi::{Params, Workload, flags};
+use rustix::process::Pid;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+use tokio::sync::mpsc::UnboundedReceiver;
+use vmm::{Event, Region, VmmError};
+
+pub use noise::Noise;
+
+/// A running virtual machine, of whatever kind. Dropping it ends it.
+pub trait RunningVm {
+    /// What it shares with its vCPUs.
+    fn region(&self) -> &Region;
+    /// Frequency of its clock, kHz.
+    fn khz(&self) -> u64;
+    /// Its clock, now.
+    fn now(&self) -> u64;
+    /// Kicks a vCPU.
+    ///
+    /// # Errors
+    /// If the machine cannot.
+    fn kick(&self, vcpu: usize) -> Result<(), VmmError>;
+    /// The host thread of a vCPU, once it runs.
+    fn tid(&self, vcpu: usize) -> Option<Pid>;
+    /// Exits of a vCPU to the VMM, by kind.
+    fn exits(&self, vcpu: usize) -> BTreeMap<String, u64>;
+    /// KVM's statistics of a vCPU.
+    fn kvm_stats(&self, vcpu: usize) -> BTreeMap<String, u64>;
+    /// What each vCPU is doing right now, for a person.
+    fn states(&self) -> Vec<String>;
+}
+
+/// A VM and what its vCPUs have to say.
+pub type Started = (Box<dyn RunningVm>, UnboundedReceiver<Event>);
+
+/// Starts VM number `vm` of the scenario. `first` is the number of its first vCPU, counted through
+/// all VMs.
+///
+/// # Errors
+/// If the host cannot run it.
+pub fn start(scenario: &Scenario, vm: usize, first: usize) -> Result<Started, VmmError> {
+    let spec = scenario.vms[vm];
+    let affinity = (first..first + spec.vcpus)
+        .map(|vcpu| {
+            scenario
+                .cpu_of(vcpu)
+                .map_or_else(|| scenario.cpus.clone(), |cpu| vec![cpu])
+        })
+        .collect();
+    let flag = |on, bit| if on { bit } else { 0 };
+    let params = Params {
+        vcpus: spec.vcpus as u64,
+        locks: scenario.workload.locks as u64,
+        workload: Workload::Spin as u64,
+        lock_kind: spec.lock.id().into(),
+        critical_ns: scenario.workload.critical_ns,
+        outside_ns: scenario.workload.outside_ns,
+        iterations: scenario.length.iterations(),
+        spin_threshold: scenario.spin_threshold.into(),
+        seed: scenario.seed,
+        flags: flag(scenario.latency, flags::LATENCY)
+            | flag(scenario.drop_kicks, flags::DROP_KICKS),
+        ..Params::default()
+    };
+    launch(scenario.machine, scenario.cpl, params, affinity)
+}
+
+/// Starts a VM that does what `params` say, each vCPU on the host CPUs it is given.
+///
+/// # Errors
+/// If the host cannot run it.
+pub fn launch(
+    machine: MachineKind,
+    cpl: Cpl,
+    params: Params,
+    affinity: Vec<Vec<usize>>,
+) -> Result<Started, VmmError> {
+    match machine {
+        MachineKind::Kvm => {
+            let cpl = match cpl {
+                Cpl::Cpl0 => vmm::Cpl::Cpl0,
+                Cpl::Cpl3 => vmm::Cpl::Cpl3,
+                Cpl::Auto => auto_cpl()?,
+            };
+            let (vm, events) = vmm::Vm::start(&vmm::Config {
+                params,
+                cpl,
+                affinity,
+            })?;
+            Ok((Box::new(vm), events))
+        }
+        MachineKind::Threads => threads::start(params, &affinity),
+    }
+}
+
+/// The privilege level for this host, found out once.
+///
+/// # Errors
+/// If KVM cannot run a guest to find out.
+pub fn auto_cpl() -> Result<vmm::Cpl, VmmError> {
+    static AUTO: OnceLock<vmm::Cpl> = OnceLock::new();
+    if let Some(cpl) = AUTO.get() {
+        return Ok(*cpl);
+    }
+    let cpl = vmm::cpl::detect()?;
+    Ok(*AUTO.get_or_init(|| cpl))
+}

@@ -1,0 +1,296 @@
+//! vCPUs that are host threads: the same locks and workload without a hypervisor of our own. The
+//! host's scheduler takes its part; a halt is a futex wait, a kick a futex wake.
+#![allow(unsafe_code)] // Threads find their area by address, and read the TSC.
+
+use super::{RunningVm, Started};
+use core::arch::x86_64::{_mm_pause, _rdtsc};
+use guest::abi::{Counter, Params, Task, VcpuArea, flags};
+use guest::machine::{native, vcpu_at};
+use guest::{Machine, workload};
+use pvlock::atomic::Watch;
+use pvlock::pv_hash::HashSlot;
+use pvlock::word::ByteWord;
+use pvlock::{LockEvent, PerCpu, Platform};
+use rustix::process::Pid;
+use rustix::thread::futex;
+use std::any::Any;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::{self, UnboundedSender};
+use vmm::{Event, Region, VmmError};
+
+/// How long threads get to end. One that has not ended by then is stuck, and is left behind.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+thread_local! {
+    /// The address of this thread's area.
+    static AREA: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The platform of a vCPU that is a host thread.
+struct HostThread;
+
+impl Platform for HostThread {
+    type U32 = AtomicU32;
+    type U64 = AtomicU64;
+    type LockWord = ByteWord;
+
+    // As in the KVM guest, for the same algorithm.
+    const PENDING_LOOPS: u32 = 512;
+
+    #[inline(always)]
+    fn cpu() -> u32 {
+        Self::vcpu().cpu
+    }
+
+    #[inline(always)]
+    fn percpu(cpu: u32) -> &'static PerCpu<Self> {
+        native::percpu(cpu)
+    }
+
+    fn pv_hash() -> &'static [HashSlot<Self>] {
+        native::pv_hash()
+    }
+
+    #[inline(always)]
+    fn relax() {
+        _mm_pause();
+    }
+
+    fn halt_while<W: Watch>(word: &W, asleep: impl Fn(W::Value) -> bool) {
+        if !asleep(word.load(Ordering::Acquire)) {
+            return;
+        }
+        Self::vcpu().count(Counter::Halts, 1);
+        let token = &Self::vcpu().kick_token;
+        // Acquire pairs with the Release in wake(). A kick since the last halt is in the token.
+        while token.swap(0, Ordering::Acquire) == 0 {
+            // Fails if the token is there by now, or on a signal: look again in either case.
+            let _ = futex::wait(token, futex::Flags::PRIVATE, 0, None);
+        }
+    }
+
+    fn kick(cpu: u32) {
+        let vcpu = Self::vcpu();
+        vcpu.count(Counter::Kicks, 1);
+        if vcpu.header().params.flags & flags::DROP_KICKS == 0 {
+            wake(&native::area::<Self>(cpu).kick_token);
+        }
+    }
+
+    fn yield_to(_cpu: u32) {
+        Self::vcpu().count(Counter::Yields, 1);
+        // Linux offers a process no yield to a chosen thread.
+        rustix::thread::sched_yield();
+    }
+
+    fn vcpu_is_preempted(_cpu: u32) -> Option<bool> {
+        None
+    }
+
+    #[inline(always)]
+    fn now() -> u64 {
+        // SAFETY: every x86-64 CPU has a TSC, and Linux lets processes read it.
+        unsafe { _rdtsc() }
+    }
+
+    fn pv_spin_threshold() -> u32 {
+        native::pv_spin_threshold::<Self>()
+    }
+
+    #[inline(always)]
+    fn count(event: LockEvent, n: u64) {
+        native::count::<Self>(event, n);
+    }
+}
+
+impl Machine for HostThread {
+    #[inline(always)]
+    fn vcpu() -> &'static VcpuArea {
+        // SAFETY: the thread has been given its area before it runs the workload, and `Vm` keeps
+        // the region until the thread has ended, or for ever.
+        unsafe { vcpu_at(AREA.get()) }
+    }
+
+    fn log(message: &str) {
+        Self::vcpu().set_log(message);
+    }
+}
+
+/// Leaves a kick in `token`, and wakes who waits for one.
+fn wake(token: &AtomicU32) {
+    // Release pairs with the Acquire in halt_while().
+    if token.swap(1, Ordering::Release) == 0 {
+        // Cannot fail on a valid address.
+        let _ = futex::wake(token, futex::Flags::PRIVATE, 1);
+    }
+}
+
+/// A "VM" of host threads.
+struct Vm {
+    /// Freed once all threads have ended; never, if one is stuck.
+    region: ManuallyDrop<Region>,
+    khz: u64,
+    threads: Vec<Thread>,
+}
+
+struct Thread {
+    tid: Arc<AtomicI32>,
+    handle: Option<JoinHandle<()>>,
+}
+
+/// Starts a thread for each vCPU.
+pub(super) fn start(mut params: Params, affinity: &[Vec<usize>]) -> Result<Started, VmmError> {
+    params.vcpus = affinity.len() as u64;
+    params.tsc_khz = vmm::clock::khz();
+    let region = Region::in_process(&params)?;
+    let (events, receiver) = mpsc::unbounded_channel();
+    let mut vm = Vm {
+        region: ManuallyDrop::new(region),
+        khz: params.tsc_khz,
+        threads: Vec::new(),
+    };
+    for (vcpu, cpus) in affinity.iter().enumerate() {
+        vm.start_vcpu(vcpu, cpus, events.clone())?;
+    }
+    Ok((Box::new(vm), receiver))
+}
+
+impl Vm {
+    fn start_vcpu(
+        &mut self,
+        vcpu: usize,
+        cpus: &[usize],
+        events: UnboundedSender<Event>,
+    ) -> Result<(), VmmError> {
+        let area = self.region.vcpu_host_address(vcpu)?;
+        let tid = Arc::new(AtomicI32::new(0));
+        let (placed, placement) = std::sync::mpsc::channel();
+        let (wanted, own_tid) = (cpus.to_vec(), Arc::clone(&tid));
+        let body = move || {
+            let result = vmm::thread::set_affinity(&wanted);
+            own_tid.store(
+                rustix::thread::gettid().as_raw_nonzero().get(),
+                Ordering::Release,
+            );
+            let ok = result.is_ok();
+            let _ = placed.send(result);
+            if ok {
+                AREA.set(area);
+                let outcome = catch_unwind(AssertUnwindSafe(workload::run::<HostThread>));
+                // Nobody listens any more if the VM is being dropped.
+                let _ = events.send(match outcome {
+                    Ok(()) => Event::Done { vcpu },
+                    Err(payload) => Event::Panicked {
+                        vcpu,
+                        message: message_of(&*payload),
+                    },
+                });
+            }
+        };
+        let handle = std::thread::Builder::new()
+            .name(format!("vcpu{vcpu}"))
+            .spawn(body)
+            .map_err(|source| VmmError::Os {
+                what: "start a vCPU's thread",
+                source,
+            })?;
+        self.threads.push(Thread {
+            tid,
+            handle: Some(handle),
+        });
+        let affinity = |source| VmmError::Affinity {
+            vcpu,
+            cpus: cpus.to_vec(),
+            source,
+        };
+        placement
+            .recv()
+            .map_err(io::Error::other)
+            .and_then(|placed| placed)
+            .map_err(affinity)
+    }
+}
+
+fn message_of(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| payload.downcast_ref::<&str>().copied())
+        .unwrap_or("panic")
+        .to_owned()
+}
+
+impl RunningVm for Vm {
+    fn region(&self) -> &Region {
+        &self.region
+    }
+
+    fn khz(&self) -> u64 {
+        self.khz
+    }
+
+    fn now(&self) -> u64 {
+        vmm::clock::now()
+    }
+
+    fn kick(&self, vcpu: usize) -> Result<(), VmmError> {
+        // SAFETY: the region is ours, and there is such a vCPU, or vcpu_host_address() fails.
+        wake(unsafe { &vcpu_at(self.region.vcpu_host_address(vcpu)?).kick_token });
+        Ok(())
+    }
+
+    fn tid(&self, vcpu: usize) -> Option<Pid> {
+        Pid::from_raw(self.threads[vcpu].tid.load(Ordering::Acquire))
+    }
+
+    fn exits(&self, _vcpu: usize) -> BTreeMap<String, u64> {
+        BTreeMap::new()
+    }
+
+    fn kvm_stats(&self, _vcpu: usize) -> BTreeMap<String, u64> {
+        BTreeMap::new()
+    }
+
+    fn states(&self) -> Vec<String> {
+        (0..self.threads.len())
+            .map(|vcpu| match self.region.task(vcpu) {
+                Ok(Task::Working) => "host thread at work".to_owned(),
+                Ok(task) => format!("host thread, {task:?}"),
+                Err(e) => e.to_string(),
+            })
+            .collect()
+    }
+}
+
+impl Drop for Vm {
+    fn drop(&mut self) {
+        // The phase ends the workload's loop; kicks get everybody there. A thread cannot be ended
+        // from outside.
+        let _ = self.region.set_phase(guest::abi::phase::STOP);
+        let deadline = Instant::now() + PATIENCE;
+        let running = |t: &Thread| t.handle.as_ref().is_some_and(|h| !h.is_finished());
+        while self.threads.iter().any(running) && Instant::now() < deadline {
+            for vcpu in 0..self.threads.len() {
+                let _ = self.kick(vcpu);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if self.threads.iter().any(running) {
+            tracing::warn!("a vCPU's thread is stuck: it, and its memory, are left behind");
+            return;
+        }
+        for thread in &mut self.threads {
+            if let Some(handle) = thread.handle.take() {
+                let _ = handle.join();
+            }
+        }
+        // SAFETY: dropped once, here; every thread that used the region has ended.
+        unsafe { ManuallyDrop::drop(&mut self.region) };
+    }
+}

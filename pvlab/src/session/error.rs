@@ -1,0 +1,184 @@
+//! Why a run yielded nothing.
+
+use crate::machine::RunningVm;
+use crate::scenario::VmSpec;
+use guest::abi::Counter;
+use pvlock::qspinlock::pv;
+use std::fmt;
+use std::io;
+use std::time::Duration;
+use vmm::VmmError;
+use vmm::region::{QueueNode, RegionError};
+
+/// Locks and vCPUs shown of a stuck VM.
+const SHOWN: usize = 64;
+
+/// Why a run yielded nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// Ctrl-C came before there was anything to report.
+    #[error("interrupted before the measurement started")]
+    Interrupted,
+    /// The control plane could not be set up.
+    #[error("cannot set up the control plane: {0}")]
+    Control(#[source] io::Error),
+    /// The noise could not be started.
+    #[error("cannot start the noise threads: {0}")]
+    Noise(#[source] io::Error),
+    /// A machine failed.
+    #[error(transparent)]
+    Machine(#[from] VmmError),
+    /// The region could not be read.
+    #[error(transparent)]
+    Region(#[from] RegionError),
+    /// A guest panicked.
+    #[error("the guest of VM {vm} panicked on vCPU {vcpu}: {message}")]
+    Panicked {
+        /// The VM.
+        vm: usize,
+        /// Its vCPU.
+        vcpu: usize,
+        /// The guest's message.
+        message: String,
+    },
+    /// A VM makes no progress.
+    #[error(transparent)]
+    Stuck(#[from] Box<Stuck>),
+}
+
+impl RunError {
+    /// The exit code that tells of it: 3 if a lock has been seen not to exclude, else 1.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Stuck(stuck) if stuck.violations > 0 => 3,
+            _ => 1,
+        }
+    }
+}
+
+/// A VM that makes no progress, with everything that may tell why.
+#[derive(Debug, thiserror::Error)]
+pub struct Stuck {
+    /// The VM's number.
+    pub vm: usize,
+    /// What it is.
+    pub spec: VmSpec,
+    /// How long it had made no acquisition.
+    pub silent_for: Duration,
+    /// Acquisitions until then.
+    pub acquisitions: u64,
+    /// Times a lock was seen not to exclude.
+    pub violations: u64,
+    /// A line for each lock in use.
+    locks: Vec<String>,
+    /// What each vCPU is doing, and its places in queues.
+    vcpus: Vec<(String, Vec<QueueNode>)>,
+}
+
+impl Stuck {
+    /// Looks at the VM.
+    pub(super) fn new(
+        vm: usize,
+        spec: VmSpec,
+        silent_for: Duration,
+        machine: &dyn RunningVm,
+    ) -> Result<Self, RegionError> {
+        let region = machine.region();
+        // The queue first: taking the registers disturbs it.
+        let mut locks = Vec::new();
+        for i in 0..region.layout().locks() {
+            let (word, owner, entries) = region.lock(i)?;
+            if word == 0 && owner == 0 {
+                continue;
+            }
+            let inside = match owner {
+                0 => "nobody is inside".to_owned(),
+                vcpu => format!("vCPU {} is inside", vcpu - 1),
+            };
+            let word_state = spec.lock.describe(word);
+            locks.push(format!(
+                "lock {i}: {word:#010x} ({word_state}), {inside}, {entries} entries"
+            ));
+        }
+        let mut vcpus = Vec::new();
+        let states = machine.states();
+        for (vcpu, state) in states.into_iter().enumerate() {
+            vcpus.push((state, region.queue_nodes(vcpu)?));
+        }
+        let mut violations = 0;
+        for vcpu in 0..region.layout().vcpus() {
+            violations += region.counters(vcpu)?[Counter::Violations.index()];
+        }
+        let acquisitions = region.acquisitions()?;
+        Ok(Self {
+            vm,
+            spec,
+            silent_for,
+            acquisitions,
+            violations,
+            locks,
+            vcpus,
+        })
+    }
+}
+
+fn describe(node: &QueueNode, halts: bool) -> String {
+    let mut text = if node.head {
+        "head of the queue".to_owned()
+    } else {
+        "queued".to_owned()
+    };
+    if halts {
+        text += match node.state {
+            pv::RUNNING => ", spinning",
+            pv::HALTED => ", halted",
+            pv::HASHED => ", hashed",
+            _ => ", in an unknown state",
+        };
+    }
+    match node.next {
+        Some(next) => text + &format!(", before {next}"),
+        None => text + ", last",
+    }
+}
+
+impl fmt::Display for Stuck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "VM {} ({}, {} vCPUs) has made no acquisition for {:.1} s, after {} of them: it is stuck",
+            self.vm,
+            self.spec.lock,
+            self.spec.vcpus,
+            self.silent_for.as_secs_f64(),
+            self.acquisitions
+        )?;
+        if self.violations > 0 {
+            write!(
+                f,
+                "\n  mutual exclusion was broken {} times",
+                self.violations
+            )?;
+        }
+        if self.locks.is_empty() {
+            write!(f, "\n  all locks are free")?;
+        }
+        for line in self.locks.iter().take(SHOWN) {
+            write!(f, "\n  {line}")?;
+        }
+        let halts = self.spec.lock.traits().halts;
+        for (vcpu, (state, nodes)) in self.vcpus.iter().enumerate().take(SHOWN) {
+            write!(f, "\n  vCPU {vcpu}: ")?;
+            for node in nodes {
+                write!(f, "{}; ", describe(node, halts))?;
+            }
+            f.write_str(state)?;
+        }
+        let more = self.locks.len().max(self.vcpus.len()).saturating_sub(SHOWN);
+        if more > 0 {
+            write!(f, "\n  ({more} more not shown)")
+        } else {
+            Ok(())
+        }
+    }
+}

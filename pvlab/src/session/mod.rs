@@ -1,0 +1,71 @@
+//! Runs a scenario on its machine.
+//!
+//! vCPUs are plain threads. This is the control plane: one tokio runtime on the calling thread that
+//! waits for signals, deadlines, statistics intervals and what the vCPUs have to say, and watches
+//! that they get on.
+
+mod control;
+mod error;
+mod snapshot;
+
+use crate::record::Record;
+use crate::scenario::Scenario;
+use std::time::Duration;
+
+pub use RunError as Error;
+pub use error::{RunError, Stuck};
+
+/// Is told how a run goes.
+pub trait Observer {
+    /// Called when the phase changes: "launching", "warming up", "measuring", "stopping".
+    fn phase(&mut self, _phase: &'static str) {}
+    /// Called at each statistics interval of the measurement, if the caller asked for them.
+    fn interval(&mut self, _interval: &Interval) {}
+    /// Called about every 100 ms while measuring, with the share of the measurement done (0..=1).
+    fn progress(&mut self, _done: f64) {}
+}
+
+/// One statistics interval.
+#[derive(Clone, Debug)]
+pub struct Interval {
+    /// End of the interval, s after the start of the measurement.
+    pub at_s: f64,
+    /// Length of the interval, s.
+    pub length_s: f64,
+    /// One for each VM of the scenario.
+    pub vms: Vec<IntervalVm>,
+}
+
+/// What a VM did in an interval.
+#[derive(Clone, Copy, Debug)]
+pub struct IntervalVm {
+    /// Lock acquisitions.
+    pub acquisitions: u64,
+    /// Acquisitions that found the lock taken.
+    pub contended: u64,
+    /// Halts.
+    pub halts: u64,
+    /// Kicks.
+    pub kicks: u64,
+    /// Wake-ups of queued waiters that had not become queue head.
+    pub spurious: u64,
+}
+
+/// How to run, apart from what.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Length of the statistics intervals, if they are wanted.
+    pub stat_interval: Option<Duration>,
+}
+
+/// Runs the scenario; returns when its measurement is over or Ctrl-C was typed.
+///
+/// # Errors
+/// See [`RunError`].
+pub fn run(
+    scenario: &Scenario,
+    options: &Options,
+    observer: &mut dyn Observer,
+) -> Result<Record, RunError> {
+    control::with_control(|control| control.run(scenario, options, observer))
+}

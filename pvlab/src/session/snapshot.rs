@@ -1,0 +1,223 @@
+//! The state of all vCPUs at one moment. A measurement is the difference of two.
+
+use crate::machine::RunningVm;
+use crate::record::{Exclusion, VcpuRecord, VmRecord, Waits};
+use crate::scenario::{Scenario, VmSpec};
+use guest::abi::{Counter, VcpuArea};
+use guest::hist::bucket_values;
+use guest::workload::spin;
+use std::collections::BTreeMap;
+use std::mem::offset_of;
+use vmm::region::RegionError;
+use vmm::thread::ThreadStats;
+
+/// One VM at one moment.
+pub(super) struct VmSnapshot {
+    /// On the VM's clock.
+    pub(super) at: u64,
+    vcpus: Vec<VcpuSnapshot>,
+}
+
+struct VcpuSnapshot {
+    counters: Vec<u64>,
+    waits: Vec<u64>,
+    thread: ThreadStats,
+    steal: Option<u64>,
+    exits: BTreeMap<String, u64>,
+    kvm: BTreeMap<String, u64>,
+}
+
+impl VmSnapshot {
+    pub(super) fn take(vm: &dyn RunningVm) -> Result<Self, RegionError> {
+        let region = vm.region();
+        let count = region.layout().vcpus();
+        // What rates are made of, as nearly at one time as can be; the rest may take longer.
+        let at = vm.now();
+        let counters = (0..count)
+            .map(|vcpu| region.counters(vcpu))
+            .collect::<Result<Vec<_>, _>>()?;
+        let vcpus = counters
+            .into_iter()
+            .enumerate()
+            .map(|(vcpu, counters)| {
+                Ok(VcpuSnapshot {
+                    counters,
+                    waits: region.hist(vcpu, spin::HIST_WAIT)?,
+                    thread: vm.tid(vcpu).map(ThreadStats::of).unwrap_or_default(),
+                    steal: region.steal(vcpu)?.map(|(ns, _)| ns),
+                    exits: vm.exits(vcpu),
+                    kvm: vm.kvm_stats(vcpu),
+                })
+            })
+            .collect::<Result<_, RegionError>>()?;
+        Ok(Self { at, vcpus })
+    }
+
+    /// The sum of a counter over the vCPUs.
+    pub(super) fn total(&self, counter: Counter) -> u64 {
+        self.vcpus
+            .iter()
+            .map(|vcpu| vcpu.counters[counter.index()])
+            .sum()
+    }
+}
+
+fn difference(
+    later: &BTreeMap<String, u64>,
+    earlier: &BTreeMap<String, u64>,
+) -> BTreeMap<String, u64> {
+    later
+        .iter()
+        .map(|(name, &value)| {
+            (
+                name.clone(),
+                value.saturating_sub(earlier.get(name).copied().unwrap_or(0)),
+            )
+        })
+        .filter(|&(_, value)| value > 0)
+        .collect()
+}
+
+/// The longest wait of a vCPU in the measurement, in ticks, with one that has not ended yet.
+pub(super) fn longest_wait(vm: &dyn RunningVm, vcpu: usize) -> Result<u64, RegionError> {
+    let region = vm.region();
+    let done = region.vcpu_word(vcpu, offset_of!(VcpuArea, wait_max))?;
+    let going_on = match region.vcpu_word(vcpu, offset_of!(VcpuArea, wait_since))? {
+        0 => 0,
+        since => vm.now().saturating_sub(since),
+    };
+    Ok(done.max(going_on))
+}
+
+/// What vCPU `vcpu` did between two snapshots. `numbered` is its number through all VMs.
+fn vcpu_record(
+    scenario: &Scenario,
+    khz: u64,
+    (from, to): (&VcpuSnapshot, &VcpuSnapshot),
+    longest: u64,
+    numbered: usize,
+) -> VcpuRecord {
+    let counters = Counter::all()
+        .map(|counter| {
+            let i = counter.index();
+            let n = to.counters[i].saturating_sub(from.counters[i]);
+            (counter.name().to_owned(), n)
+        })
+        .filter(|&(_, n)| n > 0)
+        .collect();
+    let buckets = (0u16..)
+        .zip(to.waits.iter().zip(&from.waits))
+        .map(|(bucket, (to, from))| (bucket, to.saturating_sub(*from)))
+        .filter(|&(_, n)| n > 0)
+        .collect();
+    VcpuRecord {
+        cpu: scenario.cpu_of(numbered),
+        counters,
+        waits: Waits {
+            buckets,
+            khz,
+            max_ns: ns(longest, khz),
+        },
+        cpu_ns: nanos(to.thread.cpu.saturating_sub(from.thread.cpu)),
+        voluntary_switches: to.thread.voluntary_switches - from.thread.voluntary_switches,
+        involuntary_switches: to.thread.involuntary_switches - from.thread.involuntary_switches,
+        steal_ns: to
+            .steal
+            .map(|steal| steal.saturating_sub(from.steal.unwrap_or(0))),
+        exits: difference(&to.exits, &from.exits),
+        kvm: difference(&to.kvm, &from.kvm),
+    }
+}
+
+/// What a VM did between two snapshots; `vm` has stopped by now.
+pub(super) fn vm_record(
+    scenario: &Scenario,
+    spec: VmSpec,
+    vm: &dyn RunningVm,
+    (from, to): (&VmSnapshot, &VmSnapshot),
+    longest: &[u64],
+    first: usize,
+) -> Result<VmRecord, RegionError> {
+    let khz = vm.khz();
+    let vcpus = (from.vcpus.iter().zip(&to.vcpus))
+        .enumerate()
+        .map(|(vcpu, pair)| vcpu_record(scenario, khz, pair, longest[vcpu], first + vcpu))
+        .collect();
+    let probe = |ticks: u64| to_f64(ticks) / 1024.0 * 1e6 / to_f64(khz);
+    Ok(VmRecord {
+        lock: spec.lock.name().to_owned(),
+        exclusion: exclusion(vm)?,
+        critical_ns: median_ns(vm, spin::HIST_CRITICAL)?,
+        outside_ns: median_ns(vm, spin::HIST_OUTSIDE)?,
+        probe_ns: if scenario.latency {
+            Some(probe(median_word(vm, offset_of!(VcpuArea, probe_ticks))?))
+        } else {
+            None
+        },
+        vcpus,
+    })
+}
+
+/// The check of mutual exclusion. All vCPUs have stopped.
+pub(super) fn exclusion(vm: &dyn RunningVm) -> Result<Exclusion, RegionError> {
+    let region = vm.region();
+    let mut violations = 0;
+    for vcpu in 0..region.layout().vcpus() {
+        violations += region.counters(vcpu)?[Counter::Violations.index()];
+    }
+    let mut entries = 0;
+    for lock in 0..region.layout().locks() {
+        entries += region.lock(lock)?.2;
+    }
+    Ok(Exclusion {
+        acquisitions: region.acquisitions()?,
+        entries,
+        violations,
+    })
+}
+
+fn median_word(vm: &dyn RunningVm, field: usize) -> Result<u64, RegionError> {
+    let count = vm.region().layout().vcpus();
+    let mut words = (0..count)
+        .map(|vcpu| vm.region().vcpu_word(vcpu, field))
+        .collect::<Result<Vec<_>, _>>()?;
+    words.sort_unstable();
+    Ok(words[count / 2])
+}
+
+/// The median of a histogram over all vCPUs, in ns: the middle of the bucket it falls into.
+fn median_ns(vm: &dyn RunningVm, hist: usize) -> Result<Option<f64>, RegionError> {
+    let mut sums: Vec<u64> = Vec::new();
+    for vcpu in 0..vm.region().layout().vcpus() {
+        let counts = vm.region().hist(vcpu, hist)?;
+        sums.resize(counts.len(), 0);
+        sums.iter_mut().zip(counts).for_each(|(sum, n)| *sum += n);
+    }
+    let total: u64 = sums.iter().sum();
+    let mut seen = 0;
+    Ok(sums
+        .iter()
+        .position(|n| {
+            seen += n;
+            total > 0 && 2 * seen >= total
+        })
+        .map(|bucket| {
+            let values = bucket_values(bucket);
+            let middle = (to_f64(*values.start()) + to_f64(*values.end())) / 2.0;
+            middle * 1e6 / to_f64(vm.khz())
+        }))
+}
+
+/// Ticks at `khz` in ns.
+pub(super) fn ns(ticks: u64, khz: u64) -> u64 {
+    u64::try_from(u128::from(ticks) * 1_000_000 / u128::from(khz.max(1))).unwrap_or(u64::MAX)
+}
+
+fn nanos(d: std::time::Duration) -> u64 {
+    u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "2^53 ticks are weeks")]
+pub(super) fn to_f64(n: u64) -> f64 {
+    n as f64
+}
