@@ -1,0 +1,286 @@
+//! Commands and options.
+
+use super::values::{self, CpuList, LockParser, PlacementArg};
+use crate::report::Format;
+use crate::scenario::{Cpl, MachineKind, VmSpec};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use pvlock::LockKind;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  pvlab compare                      four locks, 4 vCPUs per CPU, under a minute
+  pvlab run --lock ticket --vcpus 8  one guest, in detail
+  pvlab doctor                       what this host can do
+
+Exit codes: 0 done, 1 failed or interrupted, 2 wrong usage, 3 a lock broke mutual exclusion.
+Environment: RUST_LOG=vmm=debug shows what the virtual machine monitor does, on standard error.";
+
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  pvlab compare
+  pvlab compare --locks tas,ticket,qspinlock,pv-qspinlock --vcpus 8 --cpus 0-1 --duration 2s --rounds 5
+  pvlab compare --locks qspinlock,pv-qspinlock --vcpus 32 --cpus 0-1 --format json -o result.json
+  pvlab compare --locks tas,tas --rounds 10          a lock against itself: no difference
+  pvlab compare --locks tas,qspinlock --vcpus 1 --cpus 0 --critical 0    uncontended";
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  pvlab run --lock pv-qspinlock --vcpus 8 --cpus 0-1
+  pvlab run --vm lock=pv-qspinlock,vcpus=4 --vm lock=qspinlock,vcpus=4 --cpus 0-1 --duration 5s --stat-interval 1s
+  pvlab run --lock ticket --vcpus 4 --placement 0,0,0,1
+  pvlab run --lock qspinlock --vcpus 2 --iterations 100000 --format json";
+
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  pvlab doctor
+  pvlab doctor --format json -o host.json";
+
+const LOCKS_EXAMPLES: &str = "\
+Examples:
+  pvlab locks
+  pvlab locks --format json";
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  pvlab completions bash > ~/.local/share/bash-completion/completions/pvlab
+  pvlab completions zsh > ~/.zfunc/_pvlab";
+
+/// A paravirtual lock laboratory: locks compared in overcommitted KVM guests.
+#[derive(Debug, Parser)]
+#[command(name = "pvlab", version, after_help = EXAMPLES)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Compare locks, each in a guest of its own, in interleaved rounds.
+    #[command(after_help = COMPARE_EXAMPLES)]
+    Compare(Box<CompareArgs>),
+    /// Run one or more guests at the same time and show every vCPU.
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(Box<RunArgs>),
+    /// Tell what this host is, what halts and kicks cost on it, and what will not work.
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor(DoctorArgs),
+    /// List the locks.
+    #[command(after_help = LOCKS_EXAMPLES)]
+    Locks(LocksArgs),
+    /// Print a completion script for a shell.
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CompareArgs {
+    /// Locks to compare, separated by commas; the same lock may be named again.
+    #[arg(long, value_name = "LOCKS", value_delimiter = ',', value_parser = LockParser,
+          default_value = "tas,ticket,qspinlock,pv-qspinlock")]
+    pub(super) locks: Vec<LockKind>,
+    /// vCPUs of each guest [default: 4 for each CPU].
+    #[arg(long, value_name = "N", value_parser = values::vcpus)]
+    pub(super) vcpus: Option<usize>,
+    /// Length of each measurement, with unit, not counting the warm-up.
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = values::nonzero_duration,
+          conflicts_with = "iterations")]
+    pub(super) duration: Duration,
+    /// Measure this many acquisitions by each vCPU, instead of a time.
+    #[arg(long, value_name = "N", value_parser = values::positive)]
+    pub(super) iterations: Option<u64>,
+    /// Rounds; in each, every lock runs once, and the order rotates.
+    #[arg(long, value_name = "N", default_value = "5", value_parser = values::rounds)]
+    pub(super) rounds: usize,
+    /// Lock that the others are compared with [default: qspinlock if it is among them, else the
+    /// first].
+    #[arg(long, value_name = "LOCK", value_parser = LockParser)]
+    pub(super) baseline: Option<LockKind>,
+    /// Least difference of the median worth a verdict, in percent.
+    #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = values::share)]
+    pub(super) min_effect: f64,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RunArgs {
+    /// A guest, such as lock=pv-qspinlock,vcpus=4; repeat it for several at the same time.
+    #[arg(long, value_name = "SPEC", value_parser = values::vm,
+          conflicts_with_all = ["lock", "vcpus"])]
+    pub(super) vm: Vec<VmSpec>,
+    /// Lock of a single guest; short for --vm lock=LOCK,vcpus=N.
+    #[arg(long, value_name = "LOCK", value_parser = LockParser)]
+    pub(super) lock: Option<LockKind>,
+    /// vCPUs of a single guest [default: 4 for each CPU].
+    #[arg(long, value_name = "N", value_parser = values::vcpus, requires = "lock")]
+    pub(super) vcpus: Option<usize>,
+    /// Length of the measurement, with unit, not counting the warm-up.
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = values::nonzero_duration,
+          conflicts_with = "iterations")]
+    pub(super) duration: Duration,
+    /// Measure this many acquisitions by each vCPU, instead of a time.
+    #[arg(long, value_name = "N", value_parser = values::positive)]
+    pub(super) iterations: Option<u64>,
+    /// Show a line for each guest at this interval (at least 1ms).
+    #[arg(long, value_name = "TIME", value_parser = values::interval)]
+    pub(super) stat_interval: Option<Duration>,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+/// Options of every command that runs guests.
+#[derive(Debug, Args)]
+pub(super) struct Common {
+    /// Host CPUs to use, such as 0-1 or 0,2 [default: the first two that may be used].
+    #[arg(long, value_name = "LIST", value_parser = values::cpu_list)]
+    pub(super) cpus: Option<CpuList>,
+    /// Where vCPUs run: KVM guests, or host threads [default: kvm where /dev/kvm works, else
+    /// threads].
+    #[arg(long, value_parser = machine())]
+    pub(super) machine: Option<MachineKind>,
+    /// Length of the critical section, with unit.
+    #[arg(long, value_name = "TIME", default_value = "130ns", value_parser = values::duration)]
+    pub(super) critical: Duration,
+    /// Length of the work between two critical sections, with unit.
+    #[arg(long, value_name = "TIME", default_value = "130ns", value_parser = values::duration)]
+    pub(super) outside: Duration,
+    /// Number of locks in each guest, from which each acquisition picks one at random.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::lock_count)]
+    pub(super) lock_count: usize,
+    /// Least time before the measurement starts, with unit.
+    #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = values::duration)]
+    pub(super) warm_up: Duration,
+    /// Turns that a waiter of a paravirtual lock spins before it halts (at least 1).
+    #[arg(long, value_name = "TURNS", default_value = "32768",
+          value_parser = values::spin_threshold)]
+    pub(super) spin_threshold: u32,
+    /// How vCPUs are placed: pinned (round-robin), floating, or one CPU for each vCPU, such as
+    /// 0,0,1,1.
+    #[arg(long, value_name = "HOW", default_value = "pinned", value_parser = values::placement)]
+    pub(super) placement: PlacementArg,
+    /// Busy host threads that compete with the vCPUs for the CPUs.
+    #[arg(long, value_name = "N", default_value = "0", value_parser = values::noise)]
+    pub(super) noise: usize,
+    /// Privilege level of the guest: 0, 3, or 0 where the host runs it natively [default: auto].
+    #[arg(long, value_parser = cpl())]
+    pub(super) cpl: Option<Cpl>,
+    /// Do not time acquisitions: no waiting times, and no cost of timing them.
+    #[arg(long)]
+    pub(super) no_latency: bool,
+    /// Seed of every random choice.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::whole)]
+    pub(super) seed: u64,
+    /// A guest without any acquisition for this long (with unit) is reported as stuck.
+    #[arg(long, value_name = "TIME", default_value = "10s",
+          value_parser = values::nonzero_duration)]
+    pub(super) watchdog: Duration,
+    /// Fault injection: drop kicks, so that halted waiters sleep for ever.
+    #[arg(long, hide = true)]
+    pub(super) drop_kicks: bool,
+    /// Format of the report.
+    #[arg(long, value_enum, default_value_t = FormatArg::Table)]
+    pub(super) format: FormatArg,
+    /// Write the report to this file instead of standard output.
+    #[arg(short, long, value_name = "FILE")]
+    pub(super) output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DoctorArgs {
+    /// Format of the report.
+    #[arg(long, value_enum, default_value_t = ShortFormatArg::Table)]
+    pub(super) format: ShortFormatArg,
+    /// Write the report to this file instead of standard output.
+    #[arg(short, long, value_name = "FILE")]
+    pub(super) output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct LocksArgs {
+    /// Format of the list.
+    #[arg(long, value_enum, default_value_t = ShortFormatArg::Table)]
+    pub(super) format: ShortFormatArg,
+}
+
+/// [`Format`], as an option.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum FormatArg {
+    Table,
+    Json,
+    Csv,
+    Markdown,
+}
+
+impl From<FormatArg> for Format {
+    fn from(format: FormatArg) -> Self {
+        match format {
+            FormatArg::Table => Self::Table,
+            FormatArg::Json => Self::Json,
+            FormatArg::Csv => Self::Csv,
+            FormatArg::Markdown => Self::Markdown,
+        }
+    }
+}
+
+/// The formats of reports that are no series of figures.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum ShortFormatArg {
+    Table,
+    Json,
+}
+
+impl From<ShortFormatArg> for Format {
+    fn from(format: ShortFormatArg) -> Self {
+        match format {
+            ShortFormatArg::Table => Self::Table,
+            ShortFormatArg::Json => Self::Json,
+        }
+    }
+}
+
+fn machine() -> impl TypedValueParser<Value = MachineKind> {
+    PossibleValuesParser::new([MachineKind::Kvm.name(), MachineKind::Threads.name()]).map(|name| {
+        if name == MachineKind::Kvm.name() {
+            MachineKind::Kvm
+        } else {
+            MachineKind::Threads
+        }
+    })
+}
+
+fn cpl() -> impl TypedValueParser<Value = Cpl> {
+    PossibleValuesParser::new(["auto", "0", "3"]).map(|level| match level.as_str() {
+        "0" => Cpl::Cpl0,
+        "3" => Cpl::Cpl3,
+        _ => Cpl::Auto,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_examples() {
+        for command in Cli::command().get_subcommands() {
+            let help = command
+                .get_after_help()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            assert!(help.contains("Examples:"), "{}", command.get_name());
+        }
+    }
+}

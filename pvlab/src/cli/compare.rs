@@ -1,0 +1,140 @@
+//! `pvlab compare`.
+
+use super::args::CompareArgs;
+use super::error::{Error, Usage};
+use super::output::Target;
+use super::progress::Progress;
+use super::request::{Guests, Request, length, request};
+use super::run::expected;
+use super::{BROKEN, DONE, FAILED, complain};
+use crate::analysis::{Comparison, Ended, Plan};
+use crate::host::Host;
+use crate::record::Record;
+use crate::report::{CompareReport, Context};
+use crate::session::{self, Observer, Options};
+use pvlock::LockKind;
+
+/// Runs every round and reports.
+pub(super) fn compare(args: &CompareArgs) -> Result<u8, Error> {
+    let host = Host::examine();
+    let baseline = baseline(args)?;
+    let guests = Guests::One {
+        lock: args.locks[baseline],
+        vcpus: args.vcpus,
+    };
+    let length = length(args.duration, args.iterations);
+    let Request {
+        scenario,
+        machine_reason,
+    } = request(&args.common, guests, length, &host)?;
+    let target = Target::check(args.common.output.as_deref())?;
+    let plan = Plan {
+        locks: args.locks.clone(),
+        baseline,
+        rounds: args.rounds,
+        min_effect: args.min_effect,
+        run: scenario,
+    };
+    let (rounds, ended, broken) = run_rounds(&plan)?;
+    let done = rounds.len();
+    if ended == Ended::Interrupted && done == 0 {
+        complain("interrupted before the first round was complete; there is nothing to report");
+        return Ok(FAILED);
+    }
+    let comparison = Comparison::new(plan, &rounds, ended, broken.as_ref());
+    let report = CompareReport::new(
+        Context {
+            host,
+            machine_reason,
+        },
+        comparison,
+    );
+    target.write(&report.render(args.common.format.into()))?;
+    if let Some(line) = report.exclusion_broken() {
+        complain(&line);
+        return Ok(BROKEN);
+    }
+    if ended == Ended::Interrupted {
+        let of = args.rounds;
+        complain(&format!(
+            "interrupted after {done} of {of} rounds; the report is of these"
+        ));
+        return Ok(FAILED);
+    }
+    Ok(DONE)
+}
+
+/// Place of the baseline among the locks. Native qspinlock is what most guests run, so it is what
+/// others are compared with unless somebody says otherwise.
+fn baseline(args: &CompareArgs) -> Result<usize, Usage> {
+    let place = |lock| args.locks.iter().position(|&other| other == lock);
+    match args.baseline {
+        None => Ok(place(LockKind::QSpinLock).unwrap_or(0)),
+        Some(lock) => place(lock).ok_or_else(|| Usage::BaselineMissing {
+            baseline: lock.name(),
+            locks: args
+                .locks
+                .iter()
+                .map(|lock| lock.name())
+                .collect::<Vec<_>>()
+                .join(","),
+        }),
+    }
+}
+
+/// The complete rounds, each in the order of the plan's locks; how they ended; and the place of a
+/// lock that did not exclude, with its record.
+type Rounds = (Vec<Vec<Record>>, Ended, Option<(usize, Record)>);
+
+fn run_rounds(plan: &Plan) -> Result<Rounds, Error> {
+    let mut progress = Progress::new(plan.rounds * plan.locks.len(), expected(&plan.run));
+    let mut rounds = Vec::new();
+    for round in 0..plan.rounds {
+        let mut records = Vec::new();
+        for lock in plan.order(round) {
+            progress.begin(format!(
+                "round {}/{} {}",
+                round + 1,
+                plan.rounds,
+                plan.locks[lock]
+            ));
+            let scenario = plan.scenario(lock);
+            let mut watcher = Watcher {
+                progress: &progress,
+                phase: "launching",
+            };
+            match session::run(&scenario, &Options::default(), &mut watcher) {
+                Ok(record) if record.vms.iter().any(|vm| !vm.exclusion.held()) => {
+                    return Ok((rounds, Ended::ExclusionBroken, Some((lock, record))));
+                }
+                Ok(record) if !record.interrupted => records.push((lock, record)),
+                Ok(_) | Err(session::Error::Interrupted) => {
+                    return Ok((rounds, Ended::Interrupted, None));
+                }
+                Err(error) => return Err(error.into()),
+            }
+            progress.end();
+        }
+        records.sort_unstable_by_key(|(lock, _)| *lock);
+        rounds.push(records.into_iter().map(|(_, record)| record).collect());
+    }
+    Ok((rounds, Ended::Complete, None))
+}
+
+/// Shows how a run goes.
+struct Watcher<'a> {
+    progress: &'a Progress,
+    phase: &'static str,
+}
+
+impl Observer for Watcher<'_> {
+    fn phase(&mut self, phase: &'static str) {
+        self.phase = phase;
+        self.progress
+            .at(phase, if phase == "stopping" { 1.0 } else { 0.0 });
+    }
+
+    fn progress(&mut self, done: f64) {
+        self.progress.at(self.phase, done);
+    }
+}

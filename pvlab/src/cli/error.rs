@@ -1,0 +1,158 @@
+//! Why a command could not be carried out, each reason in one line.
+
+use super::output;
+use crate::{doctor, host, session};
+use std::time::Duration;
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It was asked for wrongly.
+    #[error(transparent)]
+    Usage(#[from] Usage),
+    /// KVM was asked for and cannot be had.
+    #[error("--machine kvm: {device}; {}, or use --machine threads", remedy(.device))]
+    NoKvm {
+        /// What is wrong with /dev/kvm.
+        device: host::Device,
+    },
+    /// KVM was asked for on an architecture that the guest image is not for.
+    #[error("--machine kvm: guests are x86-64 and this host is {arch}; use --machine threads")]
+    NotX86 {
+        /// The host's architecture.
+        arch: String,
+    },
+    /// The report cannot be written.
+    #[error(transparent)]
+    Output(#[from] output::Error),
+    /// The run failed.
+    #[error(transparent)]
+    Session(#[from] session::Error),
+    /// The host could not be examined.
+    #[error(transparent)]
+    Doctor(#[from] doctor::Error),
+}
+
+impl Error {
+    /// The exit code that tells of it.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage(_) => super::USAGE,
+            Self::Session(error) => error.exit_code(),
+            Self::NoKvm { .. } | Self::NotX86 { .. } | Self::Output(_) | Self::Doctor(_) => {
+                super::FAILED
+            }
+        }
+    }
+}
+
+fn remedy(device: &host::Device) -> &'static str {
+    match device {
+        host::Device::NoPermission => "join the group that owns it (often 'kvm')",
+        _ => "load the KVM module of this CPU",
+    }
+}
+
+/// What is wrong with a command line whose parts are right.
+#[derive(Debug, thiserror::Error)]
+pub enum Usage {
+    /// Neither `--vm` nor `--lock`.
+    #[error("nothing to run: give --lock NAME, or --vm lock=NAME,vcpus=N for each guest")]
+    NoVm,
+    /// The kernel does not say which CPUs may be used.
+    #[error("cannot tell which CPUs this process may use; name them with --cpus")]
+    NoCpus,
+    /// A CPU that the host does not have online.
+    #[error("--{option}: CPU {cpu} does not exist or is offline; online are {online}")]
+    NoSuchCpu {
+        /// Option that named it.
+        option: &'static str,
+        /// Its number.
+        cpu: usize,
+        /// Those that are online.
+        online: String,
+    },
+    /// A CPU outside the affinity mask or cpuset.
+    #[error("--{option}: this process may not run on CPU {cpu}; it may use {allowed}")]
+    CpuNotAllowed {
+        /// Option that named it.
+        option: &'static str,
+        /// Its number.
+        cpu: usize,
+        /// Those that are allowed.
+        allowed: String,
+    },
+    /// A CPU named twice.
+    #[error("--cpus: CPU {cpu} is named twice; to load a CPU more, list it in --placement")]
+    CpuTwice {
+        /// Its number.
+        cpu: usize,
+    },
+    /// `--placement` names a CPU that `--cpus` does not.
+    #[error("--placement: CPU {cpu} is not among --cpus {cpus}; name it there or leave --cpus out")]
+    PlacementOutside {
+        /// Its number.
+        cpu: usize,
+        /// The value of `--cpus`.
+        cpus: String,
+    },
+    /// `--placement` does not have one CPU for each vCPU.
+    #[error("--placement lists {listed} CPUs for {vcpus} vCPUs; list one for each vCPU")]
+    PlacementLength {
+        /// CPUs listed.
+        listed: usize,
+        /// vCPUs of all VMs.
+        vcpus: usize,
+    },
+    /// More vCPUs than a VM can have.
+    #[error("{vcpus} vCPUs in one VM: at most {most} can be had, {why}")]
+    TooManyVcpus {
+        /// How many were asked for.
+        vcpus: usize,
+        /// The limit.
+        most: usize,
+        /// Where it comes from.
+        why: &'static str,
+    },
+    /// `--cpl` without a guest.
+    #[error("--cpl is of KVM guests, but the machine is threads; leave it out")]
+    CplWithoutKvm,
+    /// The watchdog would bark at a single acquisition.
+    #[error(
+        "--watchdog {} is shorter than one turn of critical section and outside work ({}); \
+         make it longer", humantime::format_duration(*.watchdog), humantime::format_duration(*.turn)
+    )]
+    ImpatientWatchdog {
+        /// Its patience.
+        watchdog: Duration,
+        /// Critical section and outside work together.
+        turn: Duration,
+    },
+    /// No interval would ever end.
+    #[error(
+        "--stat-interval {} is longer than the measurement of {}; shorten it or leave it out",
+        humantime::format_duration(*.interval), humantime::format_duration(*.duration)
+    )]
+    IntervalTooLong {
+        /// The interval.
+        interval: Duration,
+        /// The measurement.
+        duration: Duration,
+    },
+    /// The baseline is not among the locks.
+    #[error("--baseline {baseline} is not among --locks {locks}; add it there")]
+    BaselineMissing {
+        /// The baseline.
+        baseline: &'static str,
+        /// The locks compared.
+        locks: String,
+    },
+    /// RUST_LOG does not parse.
+    #[error("RUST_LOG='{directives}': {why}; write for example RUST_LOG=vmm=debug")]
+    LogFilter {
+        /// Its value.
+        directives: String,
+        /// What is wrong with it.
+        why: String,
+    },
+}

@@ -1,0 +1,63 @@
+//! `pvlab locks`.
+
+use crate::report::doc::{Block, Table, render};
+use crate::report::{Format, to_json};
+use pvlock::LockKind;
+use serde::Serialize;
+
+#[derive(Serialize)]
+struct List {
+    schema: &'static str,
+    locks: Vec<Lock>,
+}
+
+#[derive(Serialize)]
+struct Lock {
+    name: &'static str,
+    summary: &'static str,
+    fair: bool,
+    halts: bool,
+    queues: bool,
+    control: bool,
+}
+
+/// The list of locks.
+pub(super) fn locks(format: Format) -> String {
+    let locks: Vec<_> = LockKind::ALL
+        .iter()
+        .map(|lock| {
+            let traits = lock.traits();
+            Lock {
+                name: lock.name(),
+                summary: lock.summary(),
+                fair: traits.fair,
+                halts: traits.halts,
+                queues: traits.queues,
+                control: traits.control,
+            }
+        })
+        .collect();
+    if format == Format::Json {
+        return to_json(&List {
+            schema: "pvlab.locks/1",
+            locks,
+        });
+    }
+    let mut table = Table::new(
+        "",
+        &["lock", "fair", "halts", "queues", "control", "what it is"],
+    );
+    table.left = vec![0, 1, 2, 3, 4, 5];
+    let yes = |yes: bool| if yes { "yes" } else { "-" }.to_owned();
+    for lock in locks {
+        table.row(vec![
+            lock.name.to_owned(),
+            yes(lock.fair),
+            yes(lock.halts),
+            yes(lock.queues),
+            yes(lock.control),
+            lock.summary.to_owned(),
+        ]);
+    }
+    render(&[Block::Table(table)], format)
+}

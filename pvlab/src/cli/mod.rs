@@ -1,0 +1,96 @@
+//! The command line: what users type, and what the exit code tells them.
+//!
+//! | exit code | meaning |
+//! |---|---|
+//! | 0 | done |
+//! | 1 | it could not be done, or was interrupted |
+//! | 2 | it was asked for wrongly |
+//! | 3 | a lock broke mutual exclusion |
+
+mod args;
+mod compare;
+mod error;
+mod explain;
+mod locks;
+mod output;
+mod progress;
+mod request;
+mod run;
+mod values;
+
+pub use args::Cli;
+pub use error::{Error, Usage};
+
+use crate::doctor;
+use args::Command;
+use clap::{CommandFactory, Parser};
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Everything went as asked.
+const DONE: u8 = 0;
+/// The run failed or was interrupted.
+const FAILED: u8 = 1;
+/// The command line was wrong.
+const USAGE: u8 = 2;
+/// A lock broke mutual exclusion.
+const BROKEN: u8 = 3;
+
+/// Parses the command line, does what it says, and returns the exit code.
+pub fn main() -> ExitCode {
+    let code = match Cli::try_parse() {
+        Ok(cli) => start_tracing()
+            .and_then(|()| dispatch(cli))
+            .unwrap_or_else(|error| {
+                complain(&format!("error: {error}"));
+                error.exit_code()
+            }),
+        Err(error) => explain::explain(&error),
+    };
+    ExitCode::from(code)
+}
+
+fn dispatch(cli: Cli) -> Result<u8, Error> {
+    match cli.command {
+        Command::Compare(args) => compare::compare(&args),
+        Command::Run(args) => run::run(&args),
+        Command::Doctor(args) => {
+            let target = output::Target::check(args.output.as_deref())?;
+            target.write(&doctor::run(args.format.into())?)?;
+            Ok(DONE)
+        }
+        Command::Locks(args) => {
+            output::Target::Stdout.write(&locks::locks(args.format.into()))?;
+            Ok(DONE)
+        }
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "pvlab", &mut script);
+            output::Target::Stdout.write(&String::from_utf8_lossy(&script))?;
+            Ok(DONE)
+        }
+    }
+}
+
+/// Diagnostics go to standard error, as the environment variable RUST_LOG says; without it there
+/// are none.
+fn start_tracing() -> Result<(), Error> {
+    let Ok(directives) = std::env::var(tracing_subscriber::EnvFilter::DEFAULT_ENV) else {
+        return Ok(());
+    };
+    let filter =
+        tracing_subscriber::EnvFilter::try_new(&directives).map_err(|why| Usage::LogFilter {
+            directives,
+            why: why.to_string(),
+        })?;
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+    Ok(())
+}
+
+/// Tells the user, who may have closed standard error.
+fn complain(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

@@ -1,0 +1,242 @@
+//! From options to a scenario that can be run on this host, or a reason why it cannot.
+
+use super::args::Common;
+use super::error::{Error, Usage};
+use super::values::PlacementArg;
+use crate::host::{Device, Host, format_cpu_list};
+use crate::scenario::{Cpl, Length, MachineKind, Placement, Scenario, VmSpec, Workload};
+use guest::abi::KICK_PAGES;
+use pvlock::LockKind;
+use std::time::Duration;
+
+/// vCPUs for each CPU, unless said otherwise.
+const OVERCOMMIT: usize = 4;
+/// CPUs to use, unless said otherwise.
+const CPUS: usize = 2;
+/// vCPUs of a KVM guest: each needs a kick doorbell, a 32-bit word in one of the doorbell pages.
+const KVM_VCPUS: usize = KICK_PAGES as usize * 0x1000 / size_of::<u32>();
+/// vCPUs that the word of a queued lock can name.
+const WORD_VCPUS: usize = pvlock::MAX_CPUS as usize;
+
+/// Which guests are wanted.
+#[derive(Clone, Debug)]
+pub(super) enum Guests {
+    /// These.
+    Given(Vec<VmSpec>),
+    /// A single one, with four vCPUs for each CPU unless a number was given.
+    One {
+        /// Its lock.
+        lock: LockKind,
+        /// Its vCPUs.
+        vcpus: Option<usize>,
+    },
+}
+
+/// A scenario, and why its machine was chosen.
+#[derive(Debug)]
+pub(super) struct Request {
+    /// What to run.
+    pub(super) scenario: Scenario,
+    /// Why on that machine.
+    pub(super) machine_reason: String,
+}
+
+/// How long to measure.
+pub(super) fn length(duration: Duration, iterations: Option<u64>) -> Length {
+    iterations.map_or(Length::Duration(duration), Length::Iterations)
+}
+
+/// Makes a scenario of the options.
+pub(super) fn request(
+    common: &Common,
+    guests: Guests,
+    length: Length,
+    host: &Host,
+) -> Result<Request, Error> {
+    let (machine, machine_reason) = machine(common.machine, host);
+    let cpus = cpus(common, host)?;
+    let map_length = match &common.placement {
+        PlacementArg::Map(map) => Some(map.len()),
+        PlacementArg::Pinned | PlacementArg::Floating => None,
+    };
+    let vms = match guests {
+        Guests::Given(vms) => vms,
+        Guests::One { lock, vcpus } => {
+            vec![VmSpec {
+                lock,
+                vcpus: vcpus.or(map_length).unwrap_or(OVERCOMMIT * cpus.len()),
+            }]
+        }
+    };
+    check_sizes(machine, &vms, map_length)?;
+    let workload = Workload {
+        critical_ns: nanoseconds(common.critical),
+        outside_ns: nanoseconds(common.outside),
+        locks: common.lock_count,
+    };
+    let turn = common.critical + common.outside;
+    if common.watchdog <= turn {
+        return Err(Usage::ImpatientWatchdog {
+            watchdog: common.watchdog,
+            turn,
+        }
+        .into());
+    }
+    if machine == MachineKind::Threads && common.cpl.is_some() {
+        return Err(Usage::CplWithoutKvm.into());
+    }
+    // Last, so that a wrong command line is called wrong on every host alike.
+    if machine == MachineKind::Kvm {
+        check_kvm(host)?;
+    }
+    Ok(Request {
+        scenario: Scenario {
+            machine,
+            vms,
+            cpus,
+            placement: match &common.placement {
+                PlacementArg::Pinned => Placement::Pinned,
+                PlacementArg::Floating => Placement::Floating,
+                PlacementArg::Map(map) => Placement::Map(map.clone()),
+            },
+            workload,
+            length,
+            warm_up: common.warm_up,
+            spin_threshold: common.spin_threshold,
+            noise: common.noise,
+            cpl: common.cpl.unwrap_or(Cpl::Auto),
+            latency: !common.no_latency,
+            seed: common.seed,
+            watchdog: common.watchdog,
+            drop_kicks: common.drop_kicks,
+        },
+        machine_reason,
+    })
+}
+
+fn machine(asked: Option<MachineKind>, host: &Host) -> (MachineKind, String) {
+    let vendor = || host.kvm.vendor_name().to_owned();
+    match asked {
+        Some(MachineKind::Kvm) => (MachineKind::Kvm, vendor()),
+        Some(MachineKind::Threads) => (MachineKind::Threads, "as asked".to_owned()),
+        None if !is_x86(host) => (
+            MachineKind::Threads,
+            format!("guests are x86-64 and this host is {}", host.arch),
+        ),
+        None if host.kvm.device == Device::Ok => (MachineKind::Kvm, vendor()),
+        None => (MachineKind::Threads, host.kvm.device.to_string()),
+    }
+}
+
+fn is_x86(host: &Host) -> bool {
+    host.arch == "x86_64"
+}
+
+fn check_kvm(host: &Host) -> Result<(), Error> {
+    if !is_x86(host) {
+        return Err(Error::NotX86 {
+            arch: host.arch.clone(),
+        });
+    }
+    match &host.kvm.device {
+        Device::Ok => Ok(()),
+        device => Err(Error::NoKvm {
+            device: device.clone(),
+        }),
+    }
+}
+
+/// The CPUs to use: those given, those that the placement names, or the first that may be used.
+fn cpus(common: &Common, host: &Host) -> Result<Vec<usize>, Usage> {
+    let map = match &common.placement {
+        PlacementArg::Map(map) => map.as_slice(),
+        PlacementArg::Pinned | PlacementArg::Floating => &[],
+    };
+    let Some(given) = &common.cpus else {
+        check_usable("placement", map, host)?;
+        let mut cpus = map.to_vec();
+        cpus.sort_unstable();
+        cpus.dedup();
+        if cpus.is_empty() {
+            cpus.extend(host.allowed_cpus.iter().take(CPUS));
+        }
+        return if cpus.is_empty() {
+            Err(Usage::NoCpus)
+        } else {
+            Ok(cpus)
+        };
+    };
+    let cpus = &given.0;
+    check_usable("cpus", cpus, host)?;
+    if let Some((_, &cpu)) = cpus
+        .iter()
+        .enumerate()
+        .find(|(i, cpu)| cpus[..*i].contains(cpu))
+    {
+        return Err(Usage::CpuTwice { cpu });
+    }
+    if let Some(&cpu) = map.iter().find(|cpu| !cpus.contains(cpu)) {
+        return Err(Usage::PlacementOutside {
+            cpu,
+            cpus: format_cpu_list(cpus),
+        });
+    }
+    Ok(cpus.clone())
+}
+
+fn check_usable(option: &'static str, cpus: &[usize], host: &Host) -> Result<(), Usage> {
+    for &cpu in cpus {
+        match &host.online_cpus {
+            Some(online) if !online.contains(&cpu) => {
+                let online = format_cpu_list(online);
+                return Err(Usage::NoSuchCpu {
+                    option,
+                    cpu,
+                    online,
+                });
+            }
+            // An empty list means that the kernel did not tell.
+            _ if !host.allowed_cpus.is_empty() && !host.allowed_cpus.contains(&cpu) => {
+                let allowed = format_cpu_list(&host.allowed_cpus);
+                return Err(Usage::CpuNotAllowed {
+                    option,
+                    cpu,
+                    allowed,
+                });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn check_sizes(
+    machine: MachineKind,
+    vms: &[VmSpec],
+    map_length: Option<usize>,
+) -> Result<(), Usage> {
+    let (most, why) = match machine {
+        MachineKind::Kvm => (KVM_VCPUS, "as there is a kick doorbell for each"),
+        MachineKind::Threads => (WORD_VCPUS, "as the lock word can name no more"),
+    };
+    if let Some(vm) = vms.iter().find(|vm| vm.vcpus > most) {
+        return Err(Usage::TooManyVcpus {
+            vcpus: vm.vcpus,
+            most,
+            why,
+        });
+    }
+    let vcpus = vms.iter().map(|vm| vm.vcpus).sum();
+    match map_length {
+        Some(listed) if listed != vcpus => Err(Usage::PlacementLength { listed, vcpus }),
+        _ => Ok(()),
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+#[path = "request_tests.rs"]
+mod tests;

@@ -1,0 +1,157 @@
+//! Tests of [`super`], on hosts made up for them.
+
+use super::super::args::{Cli, Command, RunArgs};
+use super::*;
+use crate::host::Kvm;
+use clap::Parser;
+
+fn host() -> Host {
+    Host {
+        kernel: None,
+        arch: "x86_64".into(),
+        cpu_model: None,
+        online_cpus: Some(vec![0, 1, 2, 3]),
+        allowed_cpus: vec![1, 2, 3],
+        smt: None,
+        thread_siblings: None,
+        governor: None,
+        hypervisor: None,
+        kvm: Kvm {
+            device: Device::Ok,
+            vendor: None,
+            halt_poll_ns: None,
+        },
+    }
+}
+
+fn run_args(options: &str) -> Box<RunArgs> {
+    let words = ["pvlab", "run"]
+        .into_iter()
+        .chain(options.split_whitespace());
+    match Cli::try_parse_from(words).unwrap().command {
+        Command::Run(args) => args,
+        _ => unreachable!(),
+    }
+}
+
+fn ask(options: &str, host: &Host) -> Result<Request, Error> {
+    let args = run_args(options);
+    let guests = match args.lock {
+        Some(lock) => Guests::One {
+            lock,
+            vcpus: args.vcpus,
+        },
+        None => Guests::Given(args.vm.clone()),
+    };
+    request(
+        &args.common,
+        guests,
+        length(args.duration, args.iterations),
+        host,
+    )
+}
+
+#[test]
+fn defaults_use_two_allowed_cpus_with_four_vcpus_each() {
+    let request = ask("--lock tas", &host()).unwrap();
+    assert_eq!(request.scenario.cpus, [1, 2]);
+    assert_eq!(request.scenario.vcpus(), 8);
+    assert_eq!(request.scenario.machine, MachineKind::Kvm);
+    assert_eq!(request.machine_reason, "vendor unknown");
+    assert_eq!(
+        request.scenario.length,
+        Length::Duration(Duration::from_secs(2))
+    );
+}
+
+#[test]
+fn a_placement_list_tells_the_cpus_and_the_number_of_vcpus() {
+    let request = ask("--lock tas --placement 3,3,1", &host()).unwrap();
+    assert_eq!(request.scenario.cpus, [1, 3]);
+    assert_eq!(request.scenario.vcpus(), 3);
+}
+
+#[test]
+fn without_kvm_the_machine_is_threads_and_says_why() {
+    let mut host = host();
+    host.kvm.device = Device::NoPermission;
+    let request = ask("--lock tas", &host).unwrap();
+    assert_eq!(request.scenario.machine, MachineKind::Threads);
+    assert_eq!(request.machine_reason, "no permission to open /dev/kvm");
+
+    let error = ask("--lock tas --machine kvm", &host).unwrap_err();
+    assert_eq!(error.exit_code(), 1);
+    assert!(error.to_string().contains("--machine threads"), "{error}");
+}
+
+#[test]
+fn other_architectures_get_threads() {
+    let host = Host {
+        arch: "aarch64".into(),
+        ..host()
+    };
+    assert_eq!(
+        ask("--lock tas", &host).unwrap().scenario.machine,
+        MachineKind::Threads
+    );
+    assert!(matches!(
+        ask("--lock tas --machine kvm", &host),
+        Err(Error::NotX86 { .. })
+    ));
+}
+
+#[test]
+fn contradictions_are_usage_errors_with_a_way_out() {
+    for (options, part) in [
+        (
+            "--lock tas --cpus 1,9",
+            "CPU 9 does not exist or is offline; online are 0-3",
+        ),
+        (
+            "--lock tas --cpus 0",
+            "may not run on CPU 0; it may use 1-3",
+        ),
+        ("--lock tas --cpus 1,1", "CPU 1 is named twice"),
+        (
+            "--lock tas --placement 9",
+            "--placement: CPU 9 does not exist",
+        ),
+        (
+            "--lock tas --placement 1,2 --cpus 1",
+            "CPU 2 is not among --cpus 1",
+        ),
+        (
+            "--lock tas --vcpus 3 --placement 1,2",
+            "lists 2 CPUs for 3 vCPUs",
+        ),
+        (
+            "--vm lock=tas,vcpus=1 --vm lock=tas,vcpus=2 --placement 1,2",
+            "2 CPUs for 3 vCPUs",
+        ),
+        ("--lock tas --vcpus 4097", "at most 4096"),
+        (
+            "--lock tas --vcpus 16384 --machine threads",
+            "at most 16383",
+        ),
+        ("--lock tas --machine threads --cpl 3", "leave it out"),
+        (
+            "--lock tas --watchdog 1ms --critical 2ms",
+            "--watchdog 1ms is shorter",
+        ),
+    ] {
+        let error = ask(options, &host()).unwrap_err();
+        assert_eq!(error.exit_code(), 2, "{options}");
+        let message = error.to_string();
+        assert!(
+            message.contains(part) && !message.contains('\n'),
+            "{options}: {message}"
+        );
+    }
+}
+
+#[test]
+fn limits_themselves_are_allowed() {
+    assert!(ask("--lock tas --vcpus 4096", &host()).is_ok());
+    assert!(ask("--lock tas --vcpus 16383 --machine threads", &host()).is_ok());
+    assert!(ask("--lock tas --critical 0 --outside 0 --warm-up 0", &host()).is_ok());
+}

@@ -1,0 +1,151 @@
+//! `pvlab run`.
+
+use super::args::RunArgs;
+use super::error::{Error, Usage};
+use super::output::Target;
+use super::progress::Progress;
+use super::request::{Guests, Request, length, request};
+use super::{BROKEN, DONE, FAILED, complain};
+use crate::host::Host;
+use crate::report::{self, Context, Format, RunReport};
+use crate::scenario::{Length, Scenario};
+use crate::session::{self, Interval, Observer, Options};
+use std::io::{self, ErrorKind, Write};
+use std::time::Duration;
+
+/// Runs the guests and reports.
+pub(super) fn run(args: &RunArgs) -> Result<u8, Error> {
+    let host = Host::examine();
+    let format = Format::from(args.common.format);
+    let length = length(args.duration, args.iterations);
+    let Request {
+        scenario,
+        machine_reason,
+    } = request(&args.common, guests(args)?, length, &host)?;
+    if let (Some(interval), Length::Duration(duration)) = (args.stat_interval, length) {
+        if interval > duration {
+            return Err(Usage::IntervalTooLong { interval, duration }.into());
+        }
+    }
+    let target = Target::check(args.common.output.as_deref())?;
+    let context = Context {
+        host,
+        machine_reason,
+    };
+
+    let mut observer = Watcher {
+        scenario: &scenario,
+        progress: Progress::new(1, expected(&scenario)),
+        phase: "launching",
+        lines: if format == Format::Table {
+            Lines::Stdout
+        } else {
+            Lines::Stderr
+        },
+        report_on_stdout: target.is_stdout(),
+    };
+    observer.progress.begin(String::new());
+    // The first line of output names the machine, so it comes before the first interval.
+    let told = args.stat_interval.is_some() && format == Format::Table;
+    if told {
+        observer.line(&report::headline(&context, &scenario));
+    }
+    let options = Options {
+        stat_interval: args.stat_interval,
+    };
+    let result = session::run(&scenario, &options, &mut observer);
+    drop(observer);
+
+    let report = RunReport::new(context, result?);
+    let headline = !(told && target.is_stdout());
+    target.write(&report.render(format, headline))?;
+    if let Some(line) = report.exclusion_broken() {
+        complain(&line);
+        return Ok(BROKEN);
+    }
+    if report.record.interrupted {
+        complain(&format!(
+            "interrupted after {:.1} s; the report is of these",
+            report.record.measured_s
+        ));
+        return Ok(FAILED);
+    }
+    Ok(DONE)
+}
+
+fn guests(args: &RunArgs) -> Result<Guests, Usage> {
+    match args.lock {
+        Some(lock) => Ok(Guests::One {
+            lock,
+            vcpus: args.vcpus,
+        }),
+        None if args.vm.is_empty() => Err(Usage::NoVm),
+        None => Ok(Guests::Given(args.vm.clone())),
+    }
+}
+
+/// How long a run of the scenario ought to take, if it is known.
+pub(super) fn expected(scenario: &Scenario) -> Option<Duration> {
+    match scenario.length {
+        // Launching and stopping take about a tenth of a second.
+        Length::Duration(duration) => {
+            Some(duration + scenario.warm_up + Duration::from_millis(100))
+        }
+        Length::Iterations(_) => None,
+    }
+}
+
+/// Where interval lines go: beside a table, but not into data.
+#[derive(Clone, Copy)]
+enum Lines {
+    Stdout,
+    Stderr,
+}
+
+/// Shows how the run goes.
+struct Watcher<'a> {
+    scenario: &'a Scenario,
+    progress: Progress,
+    phase: &'static str,
+    lines: Lines,
+    report_on_stdout: bool,
+}
+
+impl Watcher<'_> {
+    fn line(&self, line: &str) {
+        let written = self.progress.suspend(|| match self.lines {
+            Lines::Stdout => writeln!(io::stdout(), "{line}"),
+            Lines::Stderr => writeln!(io::stderr(), "{line}"),
+        });
+        match written {
+            // Nobody will see the report either: what is left of the run would be in vain.
+            Err(error)
+                if error.kind() == ErrorKind::BrokenPipe
+                    && self.report_on_stdout
+                    && matches!(self.lines, Lines::Stdout) =>
+            {
+                std::process::exit(DONE.into())
+            }
+            // The figures are in the report too.
+            _ => {}
+        }
+    }
+}
+
+impl Observer for Watcher<'_> {
+    fn phase(&mut self, phase: &'static str) {
+        self.phase = phase;
+        self.progress
+            .at(phase, if phase == "stopping" { 1.0 } else { 0.0 });
+    }
+
+    fn interval(&mut self, interval: &Interval) {
+        for line in report::interval_lines(self.scenario, interval) {
+            self.line(&line);
+        }
+    }
+
+    fn progress(&mut self, done: f64) {
+        self.progress.at(self.phase, done);
+    }
+}

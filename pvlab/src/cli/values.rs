@@ -1,0 +1,339 @@
+//! Values of options, as users write them.
+
+use crate::host::parse_cpu_list;
+use crate::scenario::VmSpec;
+use clap::builder::{PossibleValue, TypedValueParser};
+use pvlock::LockKind;
+use std::time::Duration;
+
+/// What is wrong with a value.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ValueError {
+    #[error("unknown lock '{name}'{}; 'pvlab locks' lists all", suggestion(.name))]
+    UnknownLock { name: String },
+    #[error(
+        "'{text}' has no unit; write for example {text}ns, {text}us, {text}ms, {text}s or {text}min"
+    )]
+    NoUnit { text: String },
+    #[error("'{text}' is no duration; write for example 130ns, 1.5ms, 2s or 1min")]
+    NoDuration { text: String },
+    #[error("must be longer than zero; write for example 2s")]
+    ZeroDuration,
+    #[error("'{text}' is more than an hour; a shorter run says as much")]
+    TooLong { text: String },
+    #[error("'{text}' is shorter than the least interval of 1ms")]
+    IntervalTooShort { text: String },
+    #[error("'{text}' is no list of CPUs; write for example 0-1 or 0,2,4-7")]
+    NoCpuList { text: String },
+    #[error(
+        "'{text}' is no placement; write pinned, floating, or one CPU for each vCPU such as 0,0,1,1"
+    )]
+    NoPlacement { text: String },
+    #[error("'{text}' is no guest; write lock=NAME,vcpus=N such as lock=pv-qspinlock,vcpus=4")]
+    NoVm { text: String },
+    #[error("'{text}' is no whole number")]
+    NoNumber { text: String },
+    #[error("0 makes no sense here; give at least 1")]
+    Zero,
+    #[error("{number} is too many; give at most {most}")]
+    TooMany { number: u64, most: u64 },
+    #[error("'{text}' is no share; write a percentage from 0% to 1000%, such as 1%")]
+    NoShare { text: String },
+}
+
+/// A list of CPUs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CpuList(pub(super) Vec<usize>);
+
+/// A placement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum PlacementArg {
+    Pinned,
+    Floating,
+    Map(Vec<usize>),
+}
+
+fn suggestion(name: &str) -> String {
+    let closest = LockKind::ALL
+        .iter()
+        .filter(|lock| !lock.traits().control)
+        .map(|lock| {
+            (
+                strsim::jaro_winkler(&name.to_lowercase(), lock.name()),
+                lock.name(),
+            )
+        })
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    match closest {
+        Some((likeness, name)) if likeness > 0.7 => format!("; did you mean '{name}'?"),
+        _ => String::new(),
+    }
+}
+
+pub(super) fn lock(text: &str) -> Result<LockKind, ValueError> {
+    LockKind::from_name(text).ok_or_else(|| ValueError::UnknownLock {
+        name: text.to_owned(),
+    })
+}
+
+/// [`lock`] for the argument parser, with the names for shell completion.
+#[derive(Clone)]
+pub(super) struct LockParser;
+
+impl TypedValueParser for LockParser {
+    type Value = LockKind;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &std::ffi::OsStr,
+    ) -> Result<LockKind, clap::Error> {
+        lock.parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(LockKind::ALL.iter().map(|lock| {
+            PossibleValue::new(lock.name())
+                .help(lock.summary())
+                .hide(lock.traits().control)
+        })))
+    }
+}
+
+/// A duration with a unit; plain `0` needs none.
+pub(super) fn duration(text: &str) -> Result<Duration, ValueError> {
+    let number = text.trim().parse::<f64>();
+    if text.trim() == "0" {
+        return Ok(Duration::ZERO);
+    }
+    if number.is_ok_and(|number| number >= 0.0) {
+        return Err(ValueError::NoUnit {
+            text: text.trim().to_owned(),
+        });
+    }
+    let duration = humantime::parse_duration(text).map_err(|_| ValueError::NoDuration {
+        text: text.to_owned(),
+    })?;
+    if duration > Duration::from_secs(3600) {
+        return Err(ValueError::TooLong {
+            text: text.to_owned(),
+        });
+    }
+    Ok(duration)
+}
+
+pub(super) fn nonzero_duration(text: &str) -> Result<Duration, ValueError> {
+    match duration(text)? {
+        Duration::ZERO => Err(ValueError::ZeroDuration),
+        duration => Ok(duration),
+    }
+}
+
+pub(super) fn interval(text: &str) -> Result<Duration, ValueError> {
+    match nonzero_duration(text)? {
+        interval if interval < Duration::from_millis(1) => Err(ValueError::IntervalTooShort {
+            text: text.to_owned(),
+        }),
+        interval => Ok(interval),
+    }
+}
+
+pub(super) fn cpu_list(text: &str) -> Result<CpuList, ValueError> {
+    parse_cpu_list(text)
+        .map(CpuList)
+        .ok_or_else(|| ValueError::NoCpuList {
+            text: text.to_owned(),
+        })
+}
+
+pub(super) fn placement(text: &str) -> Result<PlacementArg, ValueError> {
+    match text {
+        "pinned" => Ok(PlacementArg::Pinned),
+        "floating" => Ok(PlacementArg::Floating),
+        list => {
+            parse_cpu_list(list)
+                .map(PlacementArg::Map)
+                .ok_or_else(|| ValueError::NoPlacement {
+                    text: text.to_owned(),
+                })
+        }
+    }
+}
+
+pub(super) fn whole(text: &str) -> Result<u64, ValueError> {
+    text.parse().map_err(|_| ValueError::NoNumber {
+        text: text.to_owned(),
+    })
+}
+
+pub(super) fn positive(text: &str) -> Result<u64, ValueError> {
+    match whole(text)? {
+        0 => Err(ValueError::Zero),
+        number => Ok(number),
+    }
+}
+
+/// A number of things from `least` to `most`.
+fn count(text: &str, least: u64, most: u64) -> Result<usize, ValueError> {
+    let number = if least > 0 {
+        positive(text)?
+    } else {
+        whole(text)?
+    };
+    usize::try_from(number)
+        .ok()
+        .filter(|_| number <= most)
+        .ok_or(ValueError::TooMany { number, most })
+}
+
+/// vCPUs; how many a VM can have depends on the machine, so that is checked later.
+pub(super) fn vcpus(text: &str) -> Result<usize, ValueError> {
+    count(text, 1, 1 << 20)
+}
+
+pub(super) fn noise(text: &str) -> Result<usize, ValueError> {
+    count(text, 0, 1024)
+}
+
+pub(super) fn lock_count(text: &str) -> Result<usize, ValueError> {
+    count(text, 1, 65_536)
+}
+
+pub(super) fn rounds(text: &str) -> Result<usize, ValueError> {
+    count(text, 1, 1000)
+}
+
+pub(super) fn spin_threshold(text: &str) -> Result<u32, ValueError> {
+    let number = positive(text)?;
+    let most = u32::MAX;
+    u32::try_from(number).map_err(|_| ValueError::TooMany {
+        number,
+        most: most.into(),
+    })
+}
+
+/// A share, given as a percentage.
+pub(super) fn share(text: &str) -> Result<f64, ValueError> {
+    text.strip_suffix('%')
+        .and_then(|number| number.trim().parse::<f64>().ok())
+        .filter(|percent| (0.0..=1000.0).contains(percent))
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| ValueError::NoShare {
+            text: text.to_owned(),
+        })
+}
+
+/// `lock=NAME,vcpus=N`, in either order.
+pub(super) fn vm(text: &str) -> Result<VmSpec, ValueError> {
+    let malformed = || ValueError::NoVm {
+        text: text.to_owned(),
+    };
+    let (mut lock_kind, mut count) = (None, None);
+    for part in text.split(',') {
+        match part.split_once('=').ok_or_else(malformed)? {
+            ("lock", name) if lock_kind.is_none() => lock_kind = Some(lock(name)?),
+            ("vcpus", number) if count.is_none() => count = Some(vcpus(number)?),
+            _ => return Err(malformed()),
+        }
+    }
+    Ok(VmSpec {
+        lock: lock_kind.ok_or_else(malformed)?,
+        vcpus: count.ok_or_else(malformed)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_need_a_unit_unless_they_are_zero() {
+        assert_eq!(duration("130ns"), Ok(Duration::from_nanos(130)));
+        assert_eq!(duration("1.5ms"), Ok(Duration::from_micros(1500)));
+        assert_eq!(duration("2s"), Ok(Duration::from_secs(2)));
+        assert_eq!(duration("1m 30s"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("0"), Ok(Duration::ZERO));
+        assert_eq!(duration("5"), Err(ValueError::NoUnit { text: "5".into() }));
+        assert_eq!(
+            duration("0.5"),
+            Err(ValueError::NoUnit { text: "0.5".into() })
+        );
+        for bad in ["", "s", "-1s", "5 parsecs", "NaN", "inf", "1e3", "\u{b2}s"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+        assert!(matches!(duration("2h"), Err(ValueError::TooLong { .. })));
+        assert_eq!(nonzero_duration("0s"), Err(ValueError::ZeroDuration));
+        assert!(matches!(
+            interval("1us"),
+            Err(ValueError::IntervalTooShort { .. })
+        ));
+    }
+
+    #[test]
+    fn an_unknown_lock_gets_the_closest_name() {
+        let message = |name| lock(name).unwrap_err().to_string();
+        assert!(message("qspinlok").contains("did you mean 'qspinlock'?"));
+        assert!(message("pv-qspin").contains("did you mean 'pv-qspinlock'?"));
+        assert!(message("TAS").contains("did you mean 'tas'?"));
+        assert!(!message("zzz").contains("did you mean"));
+        assert!(
+            !message("buste").contains("busted"),
+            "controls are not advertised"
+        );
+    }
+
+    #[test]
+    fn guests_are_read_in_either_order_and_nothing_else() {
+        let spec = VmSpec {
+            lock: LockKind::Ticket,
+            vcpus: 4,
+        };
+        assert_eq!(vm("lock=ticket,vcpus=4"), Ok(spec));
+        assert_eq!(vm("vcpus=4,lock=ticket"), Ok(spec));
+        for bad in [
+            "",
+            "ticket",
+            "lock=ticket",
+            "vcpus=4",
+            "lock=tas,lock=tas,vcpus=1",
+            "a=b",
+        ] {
+            assert!(matches!(vm(bad), Err(ValueError::NoVm { .. })), "{bad}");
+        }
+        assert_eq!(vm("lock=ticket,vcpus=0"), Err(ValueError::Zero));
+        assert!(matches!(
+            vm("lock=nope,vcpus=1"),
+            Err(ValueError::UnknownLock { .. })
+        ));
+    }
+
+    #[test]
+    fn placements_keep_order_and_repetitions() {
+        assert_eq!(
+            placement("0,0,1,1"),
+            Ok(PlacementArg::Map(vec![0, 0, 1, 1]))
+        );
+        assert_eq!(placement("pinned"), Ok(PlacementArg::Pinned));
+        assert!(placement("pined").is_err());
+    }
+
+    #[test]
+    fn shares_are_percentages() {
+        assert_eq!(share("1%"), Ok(0.01));
+        assert_eq!(share("0%"), Ok(0.0));
+        for bad in ["1", "0.01", "-1%", "%", "nan%", "inf%", "1001%"] {
+            assert!(share(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn numbers_stay_in_their_ranges() {
+        assert_eq!(spin_threshold("0"), Err(ValueError::Zero));
+        assert_eq!(spin_threshold("1"), Ok(1));
+        assert!(spin_threshold("4294967296").is_err());
+        assert_eq!(noise("0"), Ok(0));
+        assert_eq!(vcpus("0"), Err(ValueError::Zero));
+        assert!(vcpus("-1").is_err() && vcpus("1.5").is_err() && vcpus("").is_err());
+    }
+}

@@ -1,0 +1,7 @@
+//! The `pvlab` command; everything is in the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    pvlab::cli::main()
+}

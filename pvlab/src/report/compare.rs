@@ -1,0 +1,343 @@
+//! The report of a comparison.
+
+use super::csv;
+use super::doc::{Block, Table, render};
+use super::headline::{achieved, headline, starts, workload};
+use super::human::{count, or_dash, rate, rates, ratio, share};
+use super::run::wait_cells;
+use super::{Context, Format, to_json};
+use crate::analysis::{Comparison, Ended, Exclusion, LockResult, Plan, Verdict, Warning};
+use crate::host::Host;
+use pvlock::LockKind;
+use serde::Serialize;
+
+/// The report of a comparison.
+#[derive(Clone, Debug)]
+pub struct CompareReport {
+    context: Context,
+    comparison: Comparison,
+}
+
+/// The report for programs.
+#[derive(Serialize)]
+struct Json<'a> {
+    schema: &'static str,
+    machine: &'static str,
+    machine_reason: &'a str,
+    host: &'a Host,
+    scenario: &'a Plan,
+    baseline: &'static str,
+    ended: Ended,
+    rounds_done: usize,
+    exclusion: Exclusion,
+    results: &'a [LockResult],
+    warnings: &'a [Warning],
+}
+
+impl CompareReport {
+    /// A report of that comparison.
+    pub fn new(context: Context, comparison: Comparison) -> Self {
+        Self {
+            context,
+            comparison,
+        }
+    }
+
+    /// The report in that format.
+    pub fn render(&self, format: Format) -> String {
+        match format {
+            Format::Json => to_json(&self.json()),
+            Format::Csv => self.csv(),
+            Format::Table | Format::Markdown => render(&self.blocks(), format),
+        }
+    }
+
+    /// What to cry out if a lock did not exclude.
+    pub fn exclusion_broken(&self) -> Option<String> {
+        let broken = |result: &&LockResult| result.summary.exclusion == Exclusion::Broken;
+        self.comparison
+            .results
+            .iter()
+            .find(broken)
+            .map(|result| broken_line(result.lock))
+    }
+
+    fn json(&self) -> Json<'_> {
+        let Comparison {
+            plan,
+            rounds_done,
+            ended,
+            results,
+            warnings,
+        } = &self.comparison;
+        let exclusion = match ended {
+            Ended::ExclusionBroken => Exclusion::Broken,
+            Ended::Complete | Ended::Interrupted => Exclusion::Held,
+        };
+        Json {
+            schema: "pvlab.compare/1",
+            machine: plan.run.machine.name(),
+            machine_reason: &self.context.machine_reason,
+            host: &self.context.host,
+            scenario: plan,
+            baseline: self.comparison.baseline(),
+            ended: *ended,
+            rounds_done: *rounds_done,
+            exclusion,
+            results,
+            warnings,
+        }
+    }
+
+    fn blocks(&self) -> Vec<Block> {
+        let Comparison {
+            plan,
+            rounds_done,
+            ended,
+            results,
+            warnings,
+        } = &self.comparison;
+        let rounds = match ended {
+            Ended::Complete => format!("rounds: {rounds_done}, interleaved and rotated"),
+            Ended::Interrupted => {
+                format!("interrupted after {rounds_done} of {} rounds", plan.rounds)
+            }
+            Ended::ExclusionBroken => {
+                format!(
+                    "stopped after {rounds_done} of {} rounds: exclusion broken",
+                    plan.rounds
+                )
+            }
+        };
+        let mut lines = vec![
+            headline(&self.context, &plan.run),
+            workload(&plan.run),
+            rounds,
+        ];
+        lines.extend(achieved(
+            &plan.run,
+            results.iter().map(|result| (result.lock, &result.summary)),
+        ));
+        lines.extend(starts(results.iter().flat_map(|result| &result.starts)));
+        vec![
+            Block::Lines(lines),
+            Block::Table(self.throughput()),
+            Block::Table(self.waits()),
+            Block::Table(self.events()),
+            Block::Lines(
+                warnings
+                    .iter()
+                    .map(|warning| format!("warning: {}", warning.text))
+                    .collect(),
+            ),
+        ]
+    }
+
+    fn throughput(&self) -> Table {
+        let title = format!(
+            "Throughput of all vCPUs together, and its ratio to {} in the same round (median, 95 % \
+             interval)",
+            self.comparison.baseline()
+        );
+        let mut table = Table::new(
+            title,
+            &[
+                "lock",
+                "acquisitions",
+                "interval",
+                "ratio",
+                "interval",
+                "verdict",
+            ],
+        );
+        table.left.push(5);
+        for result in &self.comparison.results {
+            let throughput = result.throughput.as_ref();
+            let compared = result.ratio.as_ref();
+            table.row(vec![
+                result.lock.to_owned(),
+                or_dash(throughput, |t| rate(t.median)),
+                or_dash(throughput.and_then(|t| t.lo.zip(t.hi)), rates),
+                or_dash(compared, |r| ratio(r.median)),
+                if result.is_baseline {
+                    "-".to_owned()
+                } else {
+                    or_dash(compared.and_then(|r| r.lo.zip(r.hi)), ratios)
+                },
+                verdict(result).to_owned(),
+            ]);
+        }
+        table
+    }
+
+    fn waits(&self) -> Table {
+        let mut table = Table::new(
+            "Fairness among vCPUs (Jain index, most over least acquisitions), and waiting times",
+            &[
+                "lock",
+                "slow path",
+                "Jain",
+                "max/min",
+                "wait p50",
+                "p99",
+                "p99.9",
+                "max",
+            ],
+        );
+        table.left.push(1);
+        for (LockResult { lock, summary, .. }, kind) in self.with_kinds() {
+            let mut row = vec![
+                (*lock).to_owned(),
+                slow_path(kind).to_owned(),
+                or_dash(summary.fairness.jain, |jain| format!("{jain:.3}")),
+                or_dash(summary.fairness.max_over_min, ratio),
+            ];
+            row.extend(wait_cells(summary.wait_ns));
+            table.row(row);
+        }
+        table
+    }
+
+    fn events(&self) -> Table {
+        let mut table = Table::new(
+            "How it waited: acquisitions of all rounds, share of them contended, rates of events, \
+             CPUs used",
+            &[
+                "lock",
+                "acquired",
+                "contended",
+                "halts",
+                "kicks",
+                "spurious",
+                "exits",
+                "CPUs",
+            ],
+        );
+        for (LockResult { lock, summary, .. }, _) in self.with_kinds() {
+            table.row(vec![
+                (*lock).to_owned(),
+                count(summary.acquisitions),
+                share(summary.contended, summary.acquisitions),
+                rate(summary.rate(summary.halts)),
+                rate(summary.rate(summary.kicks)),
+                rate(summary.rate(summary.spurious_wakes)),
+                rate(summary.rate(summary.all_exits())),
+                format!("{:.2}", summary.rate(summary.cpu_ns) / 1e9),
+            ]);
+        }
+        table
+    }
+
+    fn with_kinds(&self) -> impl Iterator<Item = (&LockResult, LockKind)> {
+        let kinds = self.comparison.plan.locks.iter().copied();
+        self.comparison.results.iter().zip(kinds)
+    }
+
+    fn csv(&self) -> String {
+        let header = [
+            "lock",
+            "is_baseline",
+            "rounds",
+            "throughput_per_s",
+            "throughput_lo_per_s",
+            "throughput_hi_per_s",
+            "ratio",
+            "ratio_lo",
+            "ratio_hi",
+            "verdict",
+            "jain",
+            "max_over_min",
+            "wait_p50_ns",
+            "wait_p99_ns",
+            "wait_p999_ns",
+            "wait_max_ns",
+            "measured_s",
+            "acquisitions",
+            "contended",
+            "halts",
+            "kicks",
+            "spurious_wakes",
+            "exits",
+            "cpu_ns",
+            "critical_ns",
+            "outside_ns",
+            "probe_ns",
+            "exclusion",
+        ];
+        let mut text = csv::row(header.map(str::to_owned));
+        for result in &self.comparison.results {
+            let LockResult {
+                throughput,
+                ratio,
+                summary,
+                ..
+            } = result;
+            let (throughput, ratio, waits) = (throughput.as_ref(), ratio.as_ref(), summary.wait_ns);
+            text += &csv::row([
+                result.lock.to_owned(),
+                result.is_baseline.to_string(),
+                self.comparison.rounds_done.to_string(),
+                csv::maybe(throughput.map(|t| t.median)),
+                csv::maybe(throughput.and_then(|t| t.lo)),
+                csv::maybe(throughput.and_then(|t| t.hi)),
+                csv::maybe(ratio.map(|r| r.median)),
+                csv::maybe(ratio.and_then(|r| r.lo)),
+                csv::maybe(ratio.and_then(|r| r.hi)),
+                csv::maybe(ratio.map(|r| r.verdict.name())),
+                csv::maybe(summary.fairness.jain),
+                csv::maybe(summary.fairness.max_over_min),
+                csv::maybe(waits.map(|w| w.p50)),
+                csv::maybe(waits.map(|w| w.p99)),
+                csv::maybe(waits.map(|w| w.p999)),
+                csv::maybe(waits.map(|w| w.max)),
+                summary.measured_s.to_string(),
+                summary.acquisitions.to_string(),
+                summary.contended.to_string(),
+                summary.halts.to_string(),
+                summary.kicks.to_string(),
+                summary.spurious_wakes.to_string(),
+                summary.all_exits().to_string(),
+                summary.cpu_ns.to_string(),
+                csv::maybe(summary.critical_ns),
+                csv::maybe(summary.outside_ns),
+                csv::maybe(summary.probe_ns),
+                match summary.exclusion {
+                    Exclusion::Held => "held".to_owned(),
+                    Exclusion::Broken => "broken".to_owned(),
+                },
+            ]);
+        }
+        text
+    }
+}
+
+/// What to cry out about a lock that did not exclude.
+pub(super) fn broken_line(lock: &str) -> String {
+    format!(
+        "MUTUAL EXCLUSION BROKEN by lock '{lock}': the protected counter does not match its \
+         acquisitions, or two vCPUs were inside at once; its figures mean nothing"
+    )
+}
+
+fn verdict(result: &LockResult) -> &'static str {
+    match &result.ratio {
+        _ if result.is_baseline => "baseline",
+        Some(ratio) => ratio.verdict.name(),
+        None => Verdict::NoDifference.name(),
+    }
+}
+
+fn ratios((lo, hi): (f64, f64)) -> String {
+    format!("{} .. {}", ratio(lo), ratio(hi))
+}
+
+/// What waiters of that lock do, so that nobody takes a spinning lock for a halting one.
+pub(super) fn slow_path(lock: LockKind) -> &'static str {
+    match (lock.traits().queues, lock.traits().halts) {
+        _ if lock.traits().control => "none",
+        (true, true) => "queue, halt",
+        (false, true) => "halt",
+        (true, false) => "queue, spin",
+        (false, false) => "spin",
+    }
+}

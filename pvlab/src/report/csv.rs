@@ -1,0 +1,32 @@
+//! Comma-separated values (RFC 4180, with bare line feeds).
+
+/// A row, with its cells quoted where that is needed.
+pub(super) fn row(cells: impl IntoIterator<Item = String>) -> String {
+    let cells: Vec<_> = cells.into_iter().map(quoted).collect();
+    cells.join(",") + "\n"
+}
+
+fn quoted(cell: String) -> String {
+    if cell.contains([',', '"', '\n', '\r']) {
+        return format!("\"{}\"", cell.replace('"', "\"\""));
+    }
+    cell
+}
+
+/// A cell for something that may be unknown.
+pub(super) fn maybe(value: Option<impl ToString>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_with_commas_and_quotes_are_quoted() {
+        let cells = ["plain", "a,b", "say \"hi\"", ""].map(str::to_owned);
+        assert_eq!(row(cells), "plain,\"a,b\",\"say \"\"hi\"\"\",\n");
+        assert_eq!(maybe(None::<u64>), "");
+        assert_eq!(maybe(Some(0.5)), "0.5");
+    }
+}

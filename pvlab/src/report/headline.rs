@@ -1,0 +1,131 @@
+//! The lines above the tables: what was run, and how it was measured.
+
+use super::Context;
+use super::human::{or_dash, plural, time};
+use crate::analysis::Summary;
+use crate::host::format_cpu_list;
+use crate::record::{Start, StartReason};
+use crate::scenario::{Length, Placement, Scenario};
+
+/// The first line of a report: the machine and why, the vCPUs and where.
+pub fn headline(context: &Context, scenario: &Scenario) -> String {
+    let cpus = &scenario.cpus;
+    let vcpus = scenario.vcpus();
+    let guests = match scenario.vms.len() {
+        1 => String::new(),
+        n => format!(" in {}", plural(n, "VM")),
+    };
+    let placement = match &scenario.placement {
+        Placement::Pinned => "pinned".to_owned(),
+        Placement::Floating => "floating".to_owned(),
+        Placement::Map(map) => format!("pinned as {}", format_cpu_list(map)),
+    };
+    let noise = match scenario.noise {
+        0 => String::new(),
+        n => format!(", {}", plural(n, "noise thread")),
+    };
+    format!(
+        "machine: {} ({}), {}{guests} on {} {} ({:.1} vCPUs per CPU), {placement}{noise}",
+        scenario.machine.name(),
+        context.machine_reason,
+        plural(vcpus, "vCPU"),
+        if cpus.len() == 1 { "CPU" } else { "CPUs" },
+        format_cpu_list(cpus),
+        vcpus as f64 / cpus.len().max(1) as f64,
+    )
+}
+
+/// The workload as asked for.
+pub(super) fn workload(scenario: &Scenario) -> String {
+    let length = match scenario.length {
+        Length::Duration(duration) => time(duration.as_nanos() as f64),
+        Length::Iterations(n) => format!("{n} acquisitions by each vCPU"),
+    };
+    format!(
+        "workload: critical section {}, outside {}, {}; {length} measured; seed {}, spin \
+         threshold {} turns",
+        time(scenario.workload.critical_ns as f64),
+        time(scenario.workload.outside_ns as f64),
+        plural(scenario.workload.locks, "lock"),
+        scenario.seed,
+        scenario.spin_threshold,
+    )
+}
+
+/// What the workload came to, and what looking at it cost.
+pub(super) fn achieved<'a>(
+    scenario: &Scenario,
+    summaries: impl Iterator<Item = (&'a str, &'a Summary)> + Clone,
+) -> Vec<String> {
+    let each = |value: &dyn Fn(&Summary) -> Option<f64>| {
+        // Locks that agree, as they nearly always do, are not listed one by one.
+        let cells: Vec<_> = summaries
+            .clone()
+            .map(|(lock, summary)| (lock, or_dash(value(summary), time)))
+            .collect();
+        match cells.first() {
+            Some((_, first)) if cells.iter().all(|(_, cell)| cell == first) => first.clone(),
+            _ => cells
+                .iter()
+                .map(|(lock, cell)| format!("{cell} ({lock})"))
+                .collect::<Vec<_>>()
+                .join(", "),
+        }
+    };
+    vec![
+        format!(
+            "achieved critical section: {}",
+            each(&|summary| summary.critical_ns)
+        ),
+        format!("achieved outside: {}", each(&|summary| summary.outside_ns)),
+        if scenario.latency {
+            format!(
+                "timing one acquisition costs: {}",
+                each(&|summary| summary.probe_ns)
+            )
+        } else {
+            "acquisitions were not timed (--no-latency)".to_owned()
+        },
+    ]
+}
+
+/// How the starts of the measurements were chosen.
+pub(super) fn starts<'a>(starts: impl Iterator<Item = &'a Start>) -> Option<String> {
+    let starts: Vec<&Start> = starts.collect();
+    let lengths = || starts.iter().map(|start| start.warm_up_ms);
+    let shortest = lengths().min_by(f64::total_cmp)?;
+    let longest = lengths().max_by(f64::total_cmp)?;
+    let after = if longest - shortest < 1.0 {
+        format!("{longest:.0} ms")
+    } else {
+        format!("{shortest:.0} to {longest:.0} ms")
+    };
+    let number = |wanted: fn(&StartReason) -> bool| {
+        starts.iter().filter(|start| wanted(&start.reason)).count()
+    };
+    let mut reasons = Vec::new();
+    for (n, reason) in [
+        (
+            number(|reason| matches!(reason, StartReason::EveryVcpuDescheduled)),
+            "every vCPU had been descheduled once",
+        ),
+        (
+            number(|reason| matches!(reason, StartReason::NotOvercommitted)),
+            "the warm-up was over (not overcommitted)",
+        ),
+        (
+            number(|reason| matches!(reason, StartReason::LimitReached(_))),
+            "the longest warm-up was over, though not every vCPU had been descheduled",
+        ),
+    ] {
+        if n == starts.len() {
+            reasons.push(reason.to_owned());
+        } else if n > 0 {
+            reasons.push(format!("{reason} ({n} of {} runs)", starts.len()));
+        }
+    }
+    Some(format!(
+        "measurement started after {after}: {}",
+        reasons.join("; ")
+    ))
+}

@@ -1,0 +1,144 @@
+//! Figures for people: three digits and a unit.
+
+/// A number with three significant digits and a decimal prefix, ready for a unit: `3.05 M`.
+fn prefixed(value: f64) -> String {
+    if !value.is_finite() {
+        return format!("{value} ");
+    }
+    let magnitude = value.abs();
+    // From 999.5 on, three digits round up to the next prefix.
+    for (scale, prefix) in [(1e9, "G"), (1e6, "M"), (1e3, "k")] {
+        if magnitude >= scale * 0.9995 {
+            return format!("{} {prefix}", three_digits(value / scale));
+        }
+    }
+    format!("{} ", three_digits(value))
+}
+
+fn three_digits(value: f64) -> String {
+    let magnitude = value.abs();
+    if magnitude < 9.995 && magnitude > 0.0 {
+        format!("{value:.2}")
+    } else if magnitude < 99.95 && magnitude > 0.0 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.0}")
+    }
+}
+
+/// A rate: `3.05 M/s`, `153 /s`.
+pub fn rate(per_second: f64) -> String {
+    prefixed(per_second) + "/s"
+}
+
+/// An interval of rates: `637 k .. 2.00 M/s`.
+pub fn rates((lo, hi): (f64, f64)) -> String {
+    format!("{} .. {}", prefixed(lo).trim_end(), rate(hi))
+}
+
+/// A count: `3.05 M`, `153`. Below ten thousand it is exact.
+pub fn count(count: u64) -> String {
+    if count < 10_000 {
+        return count.to_string();
+    }
+    prefixed(count as f64).trim_end().to_owned()
+}
+
+/// A time from nanoseconds: `130 ns`, `4.10 ms`.
+pub fn time(ns: f64) -> String {
+    for (scale, unit) in [(1e9, "s"), (1e6, "ms"), (1e3, "us")] {
+        if ns.abs() >= scale * 0.9995 {
+            return format!("{} {unit}", three_digits(ns / scale));
+        }
+    }
+    // Fractions of a nanosecond are beyond what is measured.
+    if ns.abs() < 100.0 && ns.fract() != 0.0 {
+        return format!("{ns:.1} ns");
+    }
+    format!("{ns:.0} ns")
+}
+
+/// A ratio: `19900`, `4.20`, `0.0502`, `0.000050`.
+pub fn ratio(ratio: f64) -> String {
+    match ratio {
+        r if !r.is_finite() => format!("{r}"),
+        r if r >= 9.995 => three_digits(r),
+        r if r >= 0.9995 => format!("{r:.3}"),
+        r if r >= 0.001 => format!("{r:.4}"),
+        r => format!("{r:.2e}"),
+    }
+}
+
+/// A share as a percentage: `12.3 %`.
+pub fn share(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return "-".to_owned();
+    }
+    format!("{:.1} %", 100.0 * part as f64 / whole as f64)
+}
+
+/// What `format` makes of it, or a dash for what is unknown.
+pub fn or_dash<T>(value: Option<T>, format: impl FnOnce(T) -> String) -> String {
+    value.map_or_else(|| "-".to_owned(), format)
+}
+
+/// `1 vCPU`, `2 vCPUs`.
+pub fn plural(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_have_three_digits_and_a_unit() {
+        for (value, text) in [
+            (3_050_000.0, "3.05 M/s"),
+            (153.0, "153 /s"),
+            (0.0, "0 /s"),
+            (0.5, "0.50 /s"),
+            (999.4, "999 /s"),
+            (999.6, "1.00 k/s"),
+            (59_084.0, "59.1 k/s"),
+            (1e9, "1.00 G/s"),
+        ] {
+            assert_eq!(rate(value), text);
+        }
+    }
+
+    #[test]
+    fn intervals_name_their_unit_once() {
+        assert_eq!(rates((637_000.0, 2e6)), "637 k .. 2.00 M/s");
+        assert_eq!(rates((5.0, 6.0)), "5.00 .. 6.00 /s");
+    }
+
+    #[test]
+    fn times_pick_their_unit() {
+        for (ns, text) in [
+            (130.0, "130 ns"),
+            (9.25, "9.2 ns"),
+            (0.0, "0 ns"),
+            (4_100_000.0, "4.10 ms"),
+            (999_999.0, "1.00 ms"),
+            (27_000.0, "27.0 us"),
+            (12.3e9, "12.3 s"),
+        ] {
+            assert_eq!(time(ns), text);
+        }
+    }
+
+    #[test]
+    fn counts_and_ratios() {
+        assert_eq!(count(9_999), "9999");
+        assert_eq!(count(6_100_000), "6.10 M");
+        assert_eq!(ratio(19_934.2), "19934");
+        assert_eq!(ratio(4.2), "4.200");
+        assert_eq!(ratio(1.0), "1.000");
+        assert_eq!(ratio(0.0502), "0.0502");
+        assert_eq!(ratio(0.00005), "5.00e-5");
+        assert_eq!(ratio(f64::INFINITY), "inf");
+        assert_eq!(share(1, 8), "12.5 %");
+        assert_eq!(share(0, 0), "-");
+    }
+}

@@ -1,0 +1,52 @@
+//! Reports: tables for people, JSON and CSV for programs, Markdown for the web.
+//!
+//! Tables round; JSON and CSV do not. The JSON is described in `docs/json.md`.
+
+mod compare;
+mod csv;
+pub mod doc;
+mod headline;
+pub mod human;
+mod run;
+
+pub use compare::CompareReport;
+pub use headline::headline;
+pub use run::{RunReport, interval_lines};
+
+use crate::host::Host;
+use serde::Serialize;
+
+/// The format of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Tables of plain text.
+    Table,
+    /// JSON with a versioned schema.
+    Json,
+    /// Comma-separated values, one row for each lock or vCPU.
+    Csv,
+    /// Tables in Markdown.
+    Markdown,
+}
+
+/// Where and why there.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// The host.
+    pub host: Host,
+    /// Why that machine was chosen, or what it is.
+    pub machine_reason: String,
+}
+
+/// Indented JSON with a newline at its end.
+pub fn to_json(value: &impl Serialize) -> String {
+    match serde_json::to_string_pretty(value) {
+        Ok(json) => json + "\n",
+        // Our reports have string keys alone, so this cannot come; if it did, a program that
+        // reads the report would still get JSON.
+        Err(error) => format!("{{\"error\": {:?}}}\n", error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

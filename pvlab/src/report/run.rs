@@ -1,0 +1,363 @@
+//! The report of a run, down to each vCPU.
+
+use super::compare::{broken_line, slow_path};
+use super::csv;
+use super::doc::{Block, Table, render};
+use super::headline::{achieved, headline, starts, workload};
+use super::human::{count, or_dash, rate, ratio, share, time};
+use super::{Context, Format, to_json};
+use crate::analysis::{self, Exclusion, Run, Summary, WaitNs, Warning};
+use crate::host::Host;
+use crate::record::{Record, VcpuRecord};
+use crate::scenario::Scenario;
+use crate::session::Interval;
+use guest::abi::Counter;
+use pvlock::LockEvent;
+use serde::Serialize;
+
+/// The report of a run.
+#[derive(Clone, Debug)]
+pub struct RunReport {
+    /// What came out.
+    pub record: Record,
+    context: Context,
+    summaries: Vec<Summary>,
+    warnings: Vec<Warning>,
+}
+
+/// The report for programs.
+#[derive(Serialize)]
+struct Json<'a> {
+    schema: &'static str,
+    machine: &'static str,
+    machine_reason: &'a str,
+    host: &'a Host,
+    exclusion: Exclusion,
+    summaries: &'a [Summary],
+    record: &'a Record,
+    warnings: &'a [Warning],
+}
+
+impl RunReport {
+    /// A report of that record.
+    pub fn new(context: Context, record: Record) -> Self {
+        let measured_s = record.measured_s;
+        let summaries = record
+            .vms
+            .iter()
+            .map(|vm| Summary::of(&[Run { vm, measured_s }]))
+            .collect();
+        let warnings = analysis::warnings_of_run(&record);
+        Self {
+            record,
+            context,
+            summaries,
+            warnings,
+        }
+    }
+
+    /// The report in that format; `first_line` is left out of a table whose first line was shown
+    /// before the run.
+    pub fn render(&self, format: Format, first_line: bool) -> String {
+        match format {
+            Format::Json => to_json(&self.json()),
+            Format::Csv => self.csv(),
+            Format::Table | Format::Markdown => render(&self.blocks(first_line), format),
+        }
+    }
+
+    /// What to cry out if a lock did not exclude.
+    pub fn exclusion_broken(&self) -> Option<String> {
+        let broken = self.record.vms.iter().find(|vm| !vm.exclusion.held())?;
+        Some(broken_line(&broken.lock))
+    }
+
+    fn json(&self) -> Json<'_> {
+        let broken = self.exclusion_broken().is_some();
+        Json {
+            schema: "pvlab.run/1",
+            machine: self.record.scenario.machine.name(),
+            machine_reason: &self.context.machine_reason,
+            host: &self.context.host,
+            exclusion: if broken {
+                Exclusion::Broken
+            } else {
+                Exclusion::Held
+            },
+            summaries: &self.summaries,
+            record: &self.record,
+            warnings: &self.warnings,
+        }
+    }
+
+    fn blocks(&self, first_line: bool) -> Vec<Block> {
+        let Record {
+            scenario,
+            start,
+            measured_s,
+            first_acquisition_ms,
+            interrupted,
+            ..
+        } = &self.record;
+        let mut lines = Vec::new();
+        if first_line {
+            lines.push(headline(&self.context, scenario));
+        }
+        lines.push(workload(scenario));
+        lines.extend(achieved(scenario, self.named()));
+        lines.extend(starts([start].into_iter()));
+        lines.push(format!(
+            "measured {measured_s:.3} s{}; first acquisition {first_acquisition_ms:.1} ms after \
+             the launch",
+            if *interrupted { ", interrupted" } else { "" }
+        ));
+        vec![
+            Block::Lines(lines),
+            Block::Table(self.vms()),
+            Block::Table(self.waiting()),
+            Block::Table(self.vcpus()),
+            Block::Table(self.threads().without_empty_columns("-")),
+            Block::Lines(
+                self.warnings
+                    .iter()
+                    .map(|warning| format!("warning: {}", warning.text))
+                    .collect(),
+            ),
+        ]
+    }
+
+    fn named(&self) -> impl Iterator<Item = (&str, &Summary)> + Clone {
+        self.record
+            .vms
+            .iter()
+            .map(|vm| vm.lock.as_str())
+            .zip(&self.summaries)
+    }
+
+    fn vms(&self) -> Table {
+        let mut table = Table::new(
+            "Each VM: acquisitions per second of all its vCPUs, fairness among them, waiting times",
+            &[
+                "VM",
+                "lock",
+                "throughput",
+                "Jain",
+                "max/min",
+                "wait p50",
+                "p99",
+                "p99.9",
+                "max",
+            ],
+        );
+        table.left.push(1);
+        for (number, (lock, summary)) in self.named().enumerate() {
+            let mut row = vec![
+                number.to_string(),
+                lock.to_owned(),
+                rate(summary.rate(summary.acquisitions)),
+                or_dash(summary.fairness.jain, |jain| format!("{jain:.3}")),
+                or_dash(summary.fairness.max_over_min, ratio),
+            ];
+            row.extend(wait_cells(summary.wait_ns));
+            table.row(row);
+        }
+        table
+    }
+
+    fn waiting(&self) -> Table {
+        let mut table = Table::new(
+            "Each VM: how it waited",
+            &[
+                "VM",
+                "slow path",
+                "contended",
+                "halts",
+                "kicks",
+                "spurious",
+                "exits",
+                "CPUs",
+            ],
+        );
+        table.left.push(1);
+        for (number, (spec, summary)) in self
+            .record
+            .scenario
+            .vms
+            .iter()
+            .zip(&self.summaries)
+            .enumerate()
+        {
+            table.row(vec![
+                number.to_string(),
+                slow_path(spec.lock).to_owned(),
+                share(summary.contended, summary.acquisitions),
+                rate(summary.rate(summary.halts)),
+                rate(summary.rate(summary.kicks)),
+                rate(summary.rate(summary.spurious_wakes)),
+                rate(summary.rate(summary.all_exits())),
+                format!("{:.2}", summary.rate(summary.cpu_ns) / 1e9),
+            ]);
+        }
+        table
+    }
+
+    /// Every vCPU with the number of its VM and its own within it.
+    fn each_vcpu(&self) -> impl Iterator<Item = (usize, &str, usize, &VcpuRecord)> {
+        self.record.vms.iter().enumerate().flat_map(|(vm, record)| {
+            let numbered = record.vcpus.iter().enumerate();
+            numbered.map(move |(vcpu, of)| (vm, record.lock.as_str(), vcpu, of))
+        })
+    }
+
+    fn vcpus(&self) -> Table {
+        let mut table = Table::new(
+            "Each vCPU: its acquisitions per second, share of them contended, halts and kicks, \
+             waiting times",
+            &[
+                "VM.vCPU",
+                "throughput",
+                "contended",
+                "halts",
+                "kicks",
+                "wait p50",
+                "p99",
+                "p99.9",
+                "max",
+            ],
+        );
+        let per_second = |count: u64| rate(count as f64 / self.record.measured_s.max(1e-9));
+        for (vm, _, number, vcpu) in self.each_vcpu() {
+            let acquisitions = vcpu.counter(Counter::Acquisitions);
+            let mut row = vec![
+                format!("{vm}.{number}"),
+                per_second(acquisitions),
+                share(
+                    vcpu.counter(Counter::Lock(LockEvent::Contended)),
+                    acquisitions,
+                ),
+                per_second(vcpu.counter(Counter::Halts)),
+                per_second(vcpu.counter(Counter::Kicks)),
+            ];
+            row.extend(wait_cells(WaitNs::pooled([&vcpu.waits])));
+            table.row(row);
+        }
+        table
+    }
+
+    fn threads(&self) -> Table {
+        let mut table = Table::new(
+            "Each vCPU: host CPU, time on it, how often its thread blocked and was preempted, \
+             spurious wakes",
+            &[
+                "VM.vCPU",
+                "CPU",
+                "CPU time",
+                "steal",
+                "blocked",
+                "preempted",
+                "spurious",
+                "exits by kind",
+            ],
+        );
+        table.left.push(7);
+        for (vm, _, number, vcpu) in self.each_vcpu() {
+            let exits: Vec<_> = vcpu
+                .exits
+                .iter()
+                .map(|(kind, n)| format!("{kind} {}", count(*n)))
+                .collect();
+            table.row(vec![
+                format!("{vm}.{number}"),
+                or_dash(vcpu.cpu, |cpu| cpu.to_string()),
+                time(vcpu.cpu_ns as f64),
+                or_dash(vcpu.steal_ns, |ns| time(ns as f64)),
+                count(vcpu.voluntary_switches),
+                count(vcpu.involuntary_switches),
+                count(vcpu.counter(Counter::Lock(LockEvent::PvSpuriousWakeup))),
+                if exits.is_empty() {
+                    "-".to_owned()
+                } else {
+                    exits.join(", ")
+                },
+            ]);
+        }
+        table
+    }
+
+    fn csv(&self) -> String {
+        let fixed = [
+            "vm",
+            "lock",
+            "vcpu",
+            "cpu",
+            "measured_s",
+            "wait_p50_ns",
+            "wait_p99_ns",
+            "wait_p999_ns",
+            "wait_max_ns",
+            "cpu_ns",
+            "steal_ns",
+            "voluntary_switches",
+            "involuntary_switches",
+            "exits",
+            "exclusion",
+        ];
+        let counters = Counter::all().map(|counter| counter.name().to_owned());
+        let mut text = csv::row(fixed.map(str::to_owned).into_iter().chain(counters));
+        for (vm, lock, number, vcpu) in self.each_vcpu() {
+            let waits = WaitNs::pooled([&vcpu.waits]);
+            let held = self.record.vms[vm].exclusion.held();
+            let cells = [
+                vm.to_string(),
+                lock.to_owned(),
+                number.to_string(),
+                csv::maybe(vcpu.cpu),
+                self.record.measured_s.to_string(),
+                csv::maybe(waits.map(|waits| waits.p50)),
+                csv::maybe(waits.map(|waits| waits.p99)),
+                csv::maybe(waits.map(|waits| waits.p999)),
+                csv::maybe(waits.map(|waits| waits.max)),
+                vcpu.cpu_ns.to_string(),
+                csv::maybe(vcpu.steal_ns),
+                vcpu.voluntary_switches.to_string(),
+                vcpu.involuntary_switches.to_string(),
+                vcpu.exits.values().sum::<u64>().to_string(),
+                if held { "held" } else { "broken" }.to_owned(),
+            ];
+            let counters = Counter::all().map(|counter| vcpu.counter(counter).to_string());
+            text += &csv::row(cells.into_iter().chain(counters));
+        }
+        text
+    }
+}
+
+/// Cells for p50, p99, p99.9 and the longest wait.
+pub(super) fn wait_cells(waits: Option<WaitNs>) -> [String; 4] {
+    let cell = |of: fn(WaitNs) -> u64| or_dash(waits, |waits| time(of(waits) as f64));
+    [
+        cell(|w| w.p50),
+        cell(|w| w.p99),
+        cell(|w| w.p999),
+        cell(|w| w.max),
+    ]
+}
+
+/// The lines for a statistics interval, one for each VM.
+pub fn interval_lines(scenario: &Scenario, interval: &Interval) -> Vec<String> {
+    let per_second = |count: u64| rate(count as f64 / interval.length_s.max(1e-9));
+    let numbered = scenario.vms.iter().zip(&interval.vms).enumerate();
+    numbered
+        .map(|(number, (spec, vm))| {
+            format!(
+                "{:>7.2} s  VM {number} {:<12}  {:>9} acquisitions  {:>9} contended  {:>9} halts  \
+                 {:>9} kicks",
+                interval.at_s,
+                spec.lock,
+                per_second(vm.acquisitions),
+                per_second(vm.contended),
+                per_second(vm.halts),
+                per_second(vm.kicks),
+            )
+        })
+        .collect()
+}
