@@ -70,6 +70,10 @@ pub struct Summary {
     pub measured_s: f64,
     /// Whether the lock excluded.
     pub exclusion: Exclusion,
+    /// Times a vCPU saw another one inside, in the whole of the runs.
+    pub violations: u64,
+    /// By how much the counter under the lock missed the acquisitions, in the whole of the runs.
+    pub lost_entries: u64,
     /// How evenly vCPUs got it.
     pub fairness: Fairness,
     /// How long acquisitions waited, if they were timed.
@@ -130,6 +134,12 @@ impl Summary {
             } else {
                 Exclusion::Broken
             },
+            violations: runs.iter().map(|run| run.vm.exclusion.violations).sum(),
+            lost_entries: runs
+                .iter()
+                .map(|run| run.vm.exclusion)
+                .map(|check| check.acquisitions.abs_diff(check.entries))
+                .sum(),
             fairness: Fairness {
                 jain: fairness(runs, stats::jain),
                 max_over_min: fairness(runs, stats::max_over_min),

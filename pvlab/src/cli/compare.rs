@@ -1,7 +1,7 @@
 //! `pvlab compare`.
 
 use super::args::CompareArgs;
-use super::error::{Error, Usage};
+use super::error::{CliError, Usage};
 use super::output::Target;
 use super::progress::Progress;
 use super::request::{Guests, Request, length, request};
@@ -15,7 +15,7 @@ use crate::session::{self, Observer, Options};
 use pvlock::LockKind;
 
 /// Runs every round and reports.
-pub(super) fn compare(args: &CompareArgs) -> Result<u8, Error> {
+pub(super) fn compare(args: &CompareArgs) -> Result<u8, CliError> {
     let host = Host::examine();
     let baseline = baseline(args)?;
     let guests = Guests::One {
@@ -86,7 +86,7 @@ fn baseline(args: &CompareArgs) -> Result<usize, Usage> {
 /// lock that did not exclude, with its record.
 type Rounds = (Vec<Vec<Record>>, Ended, Option<(usize, Record)>);
 
-fn run_rounds(plan: &Plan) -> Result<Rounds, Error> {
+fn run_rounds(plan: &Plan) -> Result<Rounds, CliError> {
     let mut progress = Progress::new(plan.rounds * plan.locks.len(), expected(&plan.run));
     let mut rounds = Vec::new();
     for round in 0..plan.rounds {

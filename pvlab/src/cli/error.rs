@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum CliError {
     /// It was asked for wrongly.
     #[error(transparent)]
     Usage(#[from] Usage),
@@ -24,7 +24,7 @@ pub enum Error {
     },
     /// The report cannot be written.
     #[error(transparent)]
-    Output(#[from] output::Error),
+    Output(#[from] output::OutputError),
     /// The run failed.
     #[error(transparent)]
     Session(#[from] session::Error),
@@ -33,7 +33,7 @@ pub enum Error {
     Doctor(#[from] doctor::Error),
 }
 
-impl Error {
+impl CliError {
     /// The exit code that tells of it.
     pub fn exit_code(&self) -> u8 {
         match self {

@@ -19,7 +19,7 @@ mod run;
 mod values;
 
 pub use args::Cli;
-pub use error::{Error, Usage};
+pub use error::{CliError, Usage};
 
 use crate::doctor;
 use args::Command;
@@ -50,7 +50,7 @@ pub fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
-fn dispatch(cli: Cli) -> Result<u8, Error> {
+fn dispatch(cli: Cli) -> Result<u8, CliError> {
     match cli.command {
         Command::Compare(args) => compare::compare(&args),
         Command::Run(args) => run::run(&args),
@@ -74,7 +74,7 @@ fn dispatch(cli: Cli) -> Result<u8, Error> {
 
 /// Diagnostics go to standard error, as the environment variable RUST_LOG says; without it there
 /// are none.
-fn start_tracing() -> Result<(), Error> {
+fn start_tracing() -> Result<(), CliError> {
     let Ok(directives) = std::env::var(tracing_subscriber::EnvFilter::DEFAULT_ENV) else {
         return Ok(());
     };

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Why a report could not be written.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum OutputError {
     /// The file cannot be written.
     #[error("cannot write {}: {source}; choose another file with --output", .path.display())]
     File {
@@ -35,11 +35,11 @@ pub(super) enum Target {
 impl Target {
     /// The target, after a check that it can be written. Leaves nothing behind, so that a run
     /// that fails or is killed leaves nothing either.
-    pub(super) fn check(path: Option<&Path>) -> Result<Self, Error> {
+    pub(super) fn check(path: Option<&Path>) -> Result<Self, OutputError> {
         let Some(path) = path else {
             return Ok(Self::Stdout);
         };
-        Self::check_file(path).map_err(|source| Error::File {
+        Self::check_file(path).map_err(|source| OutputError::File {
             path: path.to_owned(),
             source,
         })
@@ -65,14 +65,14 @@ impl Target {
     }
 
     /// Writes the whole report.
-    pub(super) fn write(&self, text: &str) -> Result<(), Error> {
+    pub(super) fn write(&self, text: &str) -> Result<(), OutputError> {
         match self {
-            Self::Stdout => write_stdout(text).map_err(Error::Stdout),
-            Self::File(path) => replace(path, text).map_err(|source| Error::File {
+            Self::Stdout => write_stdout(text).map_err(OutputError::Stdout),
+            Self::File(path) => replace(path, text).map_err(|source| OutputError::File {
                 path: path.clone(),
                 source,
             }),
-            Self::Special(path) => fs::write(path, text).map_err(|source| Error::File {
+            Self::Special(path) => fs::write(path, text).map_err(|source| OutputError::File {
                 path: path.clone(),
                 source,
             }),
@@ -185,7 +185,7 @@ mod tests {
             scratch.0.join(".."),
         ] {
             assert!(
-                matches!(Target::check(Some(&path)), Err(Error::File { .. })),
+                matches!(Target::check(Some(&path)), Err(OutputError::File { .. })),
                 "{path:?}"
             );
         }

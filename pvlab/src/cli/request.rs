@@ -1,7 +1,7 @@
 //! From options to a scenario that can be run on this host, or a reason why it cannot.
 
 use super::args::Common;
-use super::error::{Error, Usage};
+use super::error::{CliError, Usage};
 use super::values::PlacementArg;
 use crate::host::{Device, Host, format_cpu_list};
 use crate::scenario::{Cpl, Length, MachineKind, Placement, Scenario, VmSpec, Workload};
@@ -14,6 +14,7 @@ const OVERCOMMIT: usize = 4;
 /// CPUs to use, unless said otherwise.
 const CPUS: usize = 2;
 /// vCPUs of a KVM guest: each needs a kick doorbell, a 32-bit word in one of the doorbell pages.
+#[expect(clippy::cast_possible_truncation, reason = "there are four pages")]
 const KVM_VCPUS: usize = KICK_PAGES as usize * 0x1000 / size_of::<u32>();
 /// vCPUs that the word of a queued lock can name.
 const WORD_VCPUS: usize = pvlock::MAX_CPUS as usize;
@@ -52,7 +53,7 @@ pub(super) fn request(
     guests: Guests,
     length: Length,
     host: &Host,
-) -> Result<Request, Error> {
+) -> Result<Request, CliError> {
     let (machine, machine_reason) = machine(common.machine, host);
     let cpus = cpus(common, host)?;
     let map_length = match &common.placement {
@@ -132,15 +133,15 @@ fn is_x86(host: &Host) -> bool {
     host.arch == "x86_64"
 }
 
-fn check_kvm(host: &Host) -> Result<(), Error> {
+fn check_kvm(host: &Host) -> Result<(), CliError> {
     if !is_x86(host) {
-        return Err(Error::NotX86 {
+        return Err(CliError::NotX86 {
             arch: host.arch.clone(),
         });
     }
     match &host.kvm.device {
         Device::Ok => Ok(()),
-        device => Err(Error::NoKvm {
+        device => Err(CliError::NoKvm {
             device: device.clone(),
         }),
     }

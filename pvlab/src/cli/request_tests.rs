@@ -34,7 +34,7 @@ fn run_args(options: &str) -> Box<RunArgs> {
     }
 }
 
-fn ask(options: &str, host: &Host) -> Result<Request, Error> {
+fn ask(options: &str, host: &Host) -> Result<Request, CliError> {
     let args = run_args(options);
     let guests = match args.lock {
         Some(lock) => Guests::One {
@@ -96,7 +96,7 @@ fn other_architectures_get_threads() {
     );
     assert!(matches!(
         ask("--lock tas --machine kvm", &host),
-        Err(Error::NotX86 { .. })
+        Err(CliError::NotX86 { .. })
     ));
 }
 

@@ -1,7 +1,7 @@
 //! `pvlab run`.
 
 use super::args::RunArgs;
-use super::error::{Error, Usage};
+use super::error::{CliError, Usage};
 use super::output::Target;
 use super::progress::Progress;
 use super::request::{Guests, Request, length, request};
@@ -10,11 +10,12 @@ use crate::host::Host;
 use crate::report::{self, Context, Format, RunReport};
 use crate::scenario::{Length, Scenario};
 use crate::session::{self, Interval, Observer, Options};
+use rustix::process::{Signal, getpid, kill_process};
 use std::io::{self, ErrorKind, Write};
 use std::time::Duration;
 
 /// Runs the guests and reports.
-pub(super) fn run(args: &RunArgs) -> Result<u8, Error> {
+pub(super) fn run(args: &RunArgs) -> Result<u8, CliError> {
     let host = Host::examine();
     let format = Format::from(args.common.format);
     let length = length(args.duration, args.iterations);
@@ -22,10 +23,10 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, Error> {
         scenario,
         machine_reason,
     } = request(&args.common, guests(args)?, length, &host)?;
-    if let (Some(interval), Length::Duration(duration)) = (args.stat_interval, length) {
-        if interval > duration {
-            return Err(Usage::IntervalTooLong { interval, duration }.into());
-        }
+    if let (Some(interval), Length::Duration(duration)) = (args.stat_interval, length)
+        && interval > duration
+    {
+        return Err(Usage::IntervalTooLong { interval, duration }.into());
     }
     let target = Target::check(args.common.output.as_deref())?;
     let context = Context {
@@ -43,27 +44,36 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, Error> {
             Lines::Stderr
         },
         report_on_stdout: target.is_stdout(),
+        closed: false,
     };
     observer.progress.begin(String::new());
     // The first line of output names the machine, so it comes before the first interval.
     let told = args.stat_interval.is_some() && format == Format::Table;
     if told {
         observer.line(&report::headline(&context, &scenario));
+        if observer.closed {
+            return Ok(DONE);
+        }
     }
     let options = Options {
         stat_interval: args.stat_interval,
     };
     let result = session::run(&scenario, &options, &mut observer);
+    let closed = observer.closed;
     drop(observer);
 
-    let report = RunReport::new(context, result?);
+    let record = match result {
+        Err(session::Error::Interrupted) if closed => return Ok(DONE),
+        result => result?,
+    };
+    let report = RunReport::new(context, record);
     let headline = !(told && target.is_stdout());
     target.write(&report.render(format, headline))?;
     if let Some(line) = report.exclusion_broken() {
         complain(&line);
         return Ok(BROKEN);
     }
-    if report.record.interrupted {
+    if report.record.interrupted && !closed {
         complain(&format!(
             "interrupted after {:.1} s; the report is of these",
             report.record.measured_s
@@ -109,22 +119,23 @@ struct Watcher<'a> {
     phase: &'static str,
     lines: Lines,
     report_on_stdout: bool,
+    /// Whoever read standard output has had enough.
+    closed: bool,
 }
 
 impl Watcher<'_> {
-    fn line(&self, line: &str) {
+    fn only_on_stdout(&self) -> bool {
+        self.report_on_stdout && matches!(self.lines, Lines::Stdout)
+    }
+
+    fn line(&mut self, line: &str) {
         let written = self.progress.suspend(|| match self.lines {
             Lines::Stdout => writeln!(io::stdout(), "{line}"),
             Lines::Stderr => writeln!(io::stderr(), "{line}"),
         });
         match written {
-            // Nobody will see the report either: what is left of the run would be in vain.
-            Err(error)
-                if error.kind() == ErrorKind::BrokenPipe
-                    && self.report_on_stdout
-                    && matches!(self.lines, Lines::Stdout) =>
-            {
-                std::process::exit(DONE.into())
+            Err(error) if error.kind() == ErrorKind::BrokenPipe && self.only_on_stdout() => {
+                self.closed = true;
             }
             // The figures are in the report too.
             _ => {}
@@ -142,6 +153,11 @@ impl Observer for Watcher<'_> {
     fn interval(&mut self, interval: &Interval) {
         for line in report::interval_lines(self.scenario, interval) {
             self.line(&line);
+        }
+        if self.closed {
+            // Nobody will see the report either: what is left of the run would be in vain, so it
+            // is ended in the way that runs are ended from outside.
+            let _ = kill_process(getpid(), Signal::TERM);
         }
     }
 

@@ -6,7 +6,7 @@ use super::headline::{achieved, headline, starts, workload};
 use super::human::{count, or_dash, rate, rates, ratio, share};
 use super::run::wait_cells;
 use super::{Context, Format, to_json};
-use crate::analysis::{Comparison, Ended, Exclusion, LockResult, Plan, Verdict, Warning};
+use crate::analysis::{Comparison, Ended, Exclusion, LockResult, Plan, Summary, Warning};
 use crate::host::Host;
 use pvlock::LockKind;
 use serde::Serialize;
@@ -59,7 +59,7 @@ impl CompareReport {
             .results
             .iter()
             .find(broken)
-            .map(|result| broken_line(result.lock))
+            .map(|result| broken_line(result.lock, &result.summary))
     }
 
     fn json(&self) -> Json<'_> {
@@ -312,10 +312,11 @@ impl CompareReport {
 }
 
 /// What to cry out about a lock that did not exclude.
-pub(super) fn broken_line(lock: &str) -> String {
+pub(super) fn broken_line(lock: &str, summary: &Summary) -> String {
     format!(
-        "MUTUAL EXCLUSION BROKEN by lock '{lock}': the protected counter does not match its \
-         acquisitions, or two vCPUs were inside at once; its figures mean nothing"
+        "MUTUAL EXCLUSION BROKEN by lock '{lock}': {} times a vCPU saw another one inside, and the \
+         counter under the lock misses {} acquisitions; the figures mean nothing",
+        summary.violations, summary.lost_entries
     )
 }
 
@@ -323,7 +324,7 @@ fn verdict(result: &LockResult) -> &'static str {
     match &result.ratio {
         _ if result.is_baseline => "baseline",
         Some(ratio) => ratio.verdict.name(),
-        None => Verdict::NoDifference.name(),
+        None => "-",
     }
 }
 

@@ -68,8 +68,10 @@ impl RunReport {
 
     /// What to cry out if a lock did not exclude.
     pub fn exclusion_broken(&self) -> Option<String> {
-        let broken = self.record.vms.iter().find(|vm| !vm.exclusion.held())?;
-        Some(broken_line(&broken.lock))
+        let broken = |(_, summary): &(&str, &Summary)| summary.exclusion == Exclusion::Broken;
+        self.named()
+            .find(broken)
+            .map(|(lock, summary)| broken_line(lock, summary))
     }
 
     fn json(&self) -> Json<'_> {

@@ -1,0 +1,264 @@
+//! The command line without any run: usage errors, help, lists.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+fn pvlab(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_pvlab"))
+        .args(arguments)
+        .env_remove("RUST_LOG")
+        .output()
+        .unwrap()
+}
+
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+fn stdout(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).unwrap()
+}
+
+/// Asserts that the command fails with that code, one line that has all `parts`, and nothing else.
+fn fails(arguments: &[&str], code: i32, parts: &[&str]) {
+    let output = pvlab(arguments);
+    let message = stderr(&output);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {message}");
+    assert_eq!(stdout(&output), "", "{arguments:?}");
+    assert_eq!(message.lines().count(), 1, "{arguments:?}: {message}");
+    assert!(message.starts_with("error: "), "{arguments:?}: {message}");
+    for part in parts {
+        assert!(
+            message.contains(part),
+            "{arguments:?}: '{part}' is not in: {message}"
+        );
+    }
+}
+
+#[test]
+fn wrong_usage_is_one_line_and_exit_code_2() {
+    for (line, parts) in [
+        (
+            "compare --locks tas,qspinlok",
+            &["--locks", "'qspinlok'", "'qspinlock'", "pvlab locks"][..],
+        ),
+        ("compare --locks", &["--locks"]),
+        ("compare --locks tas,", &["unknown lock ''"]),
+        (
+            "compare --baseline mcs",
+            &["--baseline", "unknown lock 'mcs'"],
+        ),
+        (
+            "compare --locks tas --baseline ticket",
+            &["ticket", "not among --locks tas"],
+        ),
+        ("compare --vcpus 0", &["--vcpus", "at least 1"]),
+        ("compare --vcpus many", &["--vcpus", "no whole number"]),
+        (
+            "compare --vcpus 4097 --machine kvm",
+            &["4097 vCPUs", "at most 4096"],
+        ),
+        (
+            "compare --vcpus 16384 --machine threads",
+            &["at most 16383"],
+        ),
+        (
+            "compare --cpus 60000",
+            &["CPU 60000", "does not exist", "online are"],
+        ),
+        ("compare --cpus 0-", &["--cpus", "0-1"]),
+        ("compare --cpus 0,0", &["CPU 0 is named twice"]),
+        ("compare --placement 0,0 --vcpus 3", &["2 CPUs for 3 vCPUs"]),
+        (
+            "compare --placement sideways",
+            &["'sideways'", "pinned", "floating"],
+        ),
+        ("compare --duration 5", &["--duration", "no unit", "5s"]),
+        ("compare --duration soon", &["--duration", "'soon'", "2s"]),
+        ("compare --duration 0", &["--duration", "longer than zero"]),
+        (
+            "compare --duration 1s --iterations 5",
+            &["--duration", "--iterations"],
+        ),
+        ("compare --critical 130", &["--critical", "130ns"]),
+        ("compare --rounds 0", &["--rounds", "at least 1"]),
+        ("compare --min-effect 5", &["--min-effect", "1%"]),
+        (
+            "compare --spin-threshold 0",
+            &["--spin-threshold", "at least 1"],
+        ),
+        ("compare --machine qemu", &["--machine", "kvm", "threads"]),
+        (
+            "compare --machine threads --cpl 0",
+            &["--cpl", "leave it out"],
+        ),
+        ("compare --cpl 1", &["--cpl", "auto"]),
+        (
+            "compare --watchdog 1us --critical 2us",
+            &["--watchdog 1us", "longer"],
+        ),
+        ("compare --format xml", &["--format", "json"]),
+        ("compare --colour", &["--colour", "pvlab compare --help"]),
+        ("run", &["--lock", "--vm"]),
+        ("run --vcpus 4", &["--lock"]),
+        ("run --lock tas --vm lock=tas,vcpus=1", &["--lock", "--vm"]),
+        ("run --vm tas", &["--vm", "lock=NAME,vcpus=N"]),
+        ("run --vm lock=tas,vcpus=0", &["--vm", "at least 1"]),
+        (
+            "run --lock tas --stat-interval 3s --duration 2s",
+            &["--stat-interval 3s", "2s"],
+        ),
+        (
+            "run --lock tas --stat-interval 1us",
+            &["--stat-interval", "1ms"],
+        ),
+        ("doctor --format csv", &["--format", "json"]),
+        ("completions tcl", &["tcl", "bash"]),
+        ("benchmark", &["'benchmark'", "pvlab --help"]),
+    ] {
+        fails(&words(line), 2, parts);
+    }
+}
+
+#[test]
+fn no_command_at_all_shows_the_help_and_is_wrong() {
+    let output = pvlab(&[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(stdout(&output), "");
+    assert!(stderr(&output).contains("Usage: pvlab"));
+}
+
+#[test]
+fn a_log_filter_that_does_not_parse_is_wrong_usage() {
+    let output = Command::new(env!("CARGO_BIN_EXE_pvlab"))
+        .args(["locks"])
+        .env("RUST_LOG", "vmm=loud")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).starts_with("error: RUST_LOG='vmm=loud'"));
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_found_before_the_run() {
+    let dir = Scratch::new("unwritable");
+    for path in [dir.0.clone(), dir.0.join("missing/report.json")] {
+        let path = path.to_str().unwrap();
+        let line = [
+            "run",
+            "--lock",
+            "tas",
+            "--machine",
+            "threads",
+            "--duration",
+            "1h",
+            "-o",
+            path,
+        ];
+        fails(&line, 1, &["cannot write", path, "--output"]);
+    }
+    assert_eq!(
+        std::fs::read_dir(&dir.0).unwrap().count(),
+        0,
+        "nothing is left behind"
+    );
+}
+
+#[test]
+fn wrong_usage_leaves_no_file() {
+    let dir = Scratch::new("usage");
+    let path = dir.0.join("report.json");
+    fails(
+        &["run", "--lock", "nope", "-o", path.to_str().unwrap()],
+        2,
+        &["unknown lock"],
+    );
+    assert!(!path.exists());
+}
+
+#[test]
+fn help_has_examples_and_units() {
+    for command in [
+        &["--help"][..],
+        &["compare", "--help"],
+        &["run", "--help"],
+        &["doctor", "--help"],
+        &["locks", "--help"],
+        &["completions", "--help"],
+    ] {
+        let output = pvlab(command);
+        assert_eq!(output.status.code(), Some(0), "{command:?}");
+        assert_eq!(stderr(&output), "");
+        assert!(
+            stdout(&output).contains("Examples:\n  pvlab "),
+            "{command:?}"
+        );
+    }
+    let output = pvlab(&["compare", "--help"]);
+    let help = stdout(&output);
+    for part in [
+        "[default: 130ns]",
+        "[default: 2s]",
+        "--min-effect <PERCENT>",
+        "qspinlock if it is",
+    ] {
+        assert!(help.contains(part), "{part}");
+    }
+    assert!(
+        !help.contains("--drop-kicks"),
+        "fault injection is not advertised"
+    );
+}
+
+#[test]
+fn locks_are_listed_with_their_traits_and_controls_are_marked() {
+    let output = pvlab(&["locks"]);
+    assert_eq!(output.status.code(), Some(0));
+    for lock in pvlock::LockKind::ALL {
+        assert!(stdout(&output).contains(lock.name()), "{lock}");
+    }
+    let output = pvlab(&["locks", "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(stdout(&output)).unwrap();
+    assert_eq!(json["schema"], "pvlab.locks/1");
+    let locks = json["locks"].as_array().unwrap();
+    assert_eq!(locks.len(), pvlock::LockKind::ALL.len());
+    for lock in locks {
+        assert_eq!(lock["control"], lock["name"] == "busted");
+        assert_eq!(
+            lock["halts"],
+            lock["name"].as_str().unwrap().starts_with("pv-")
+        );
+    }
+}
+
+#[test]
+fn completion_scripts_know_the_commands() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let output = pvlab(&["completions", shell]);
+        assert_eq!(output.status.code(), Some(0), "{shell}");
+        assert!(stdout(&output).contains("compare"), "{shell}");
+        assert_eq!(stderr(&output), "", "{shell}");
+    }
+}
+
+/// A directory of its own for a test, removed at its end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+            .join(format!("{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        Self(dir)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,231 @@
+//! The command line with short runs on host threads, which every host can do.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn command(line: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pvlab"));
+    command.args(line.split_whitespace()).env_remove("RUST_LOG");
+    command
+}
+
+fn pvlab(line: &str) -> Output {
+    command(line).output().unwrap()
+}
+
+fn stdout(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).unwrap()
+}
+
+fn json(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).unwrap()
+}
+
+const SHORT: &str = "--machine threads --vcpus 2 --duration 40ms --warm-up 10ms";
+
+#[test]
+fn a_comparison_reports_every_lock_and_keeps_stdout_clean() {
+    let output = pvlab(&format!(
+        "compare --locks tas,ticket,tas --rounds 2 {SHORT} --format json"
+    ));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(stderr(&output), "", "no progress without a terminal");
+    let json = json(stdout(&output));
+    assert_eq!(json["schema"], "pvlab.compare/1");
+    assert_eq!(json["machine"], "threads");
+    assert_eq!(json["machine_reason"], "as asked");
+    assert_eq!(json["baseline"], "tas");
+    assert_eq!(
+        (&json["rounds_done"], &json["ended"]),
+        (&2.into(), &"complete".into())
+    );
+    let results = json["results"].as_array().unwrap();
+    assert_eq!(results.len(), 3);
+    for (result, lock) in results.iter().zip(["tas", "ticket", "tas"]) {
+        assert_eq!(result["lock"], lock);
+        assert_eq!(result["exclusion"], "held");
+        assert!(result["acquisitions"].as_u64().unwrap() > 0, "{lock}");
+        assert_eq!(result["throughput"]["rounds"].as_array().unwrap().len(), 2);
+    }
+}
+
+#[test]
+fn a_table_says_first_which_machine_it_was() {
+    let output = pvlab(&format!("run --lock ticket {SHORT}"));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).starts_with("machine: threads (as asked), 2 vCPUs on CPU"));
+}
+
+#[test]
+fn interval_lines_are_beside_a_table_but_not_in_data() {
+    let line = format!("run --lock tas {SHORT} --stat-interval 10ms");
+    let output = pvlab(&line);
+    let lines: Vec<&str> = stdout(&output).lines().collect();
+    assert!(lines[0].starts_with("machine: "), "{lines:?}");
+    assert!(lines[1].contains("/s acquisitions"), "{lines:?}");
+    assert_eq!(
+        lines
+            .iter()
+            .filter(|line| line.starts_with("machine: "))
+            .count(),
+        1
+    );
+
+    let output = pvlab(&format!("{line} --format json"));
+    assert_eq!(json(stdout(&output))["schema"], "pvlab.run/1");
+    assert!(stderr(&output).contains("/s acquisitions"));
+}
+
+#[test]
+fn fixed_iterations_are_made_by_each_vcpu() {
+    let line = "run --lock ticket --vcpus 2 --iterations 1000 --machine threads --warm-up 0";
+    let output = pvlab(&format!("{line} --format csv"));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let mut lines = stdout(&output)
+        .lines()
+        .map(|line| line.split(',').collect::<Vec<_>>());
+    let header = lines.next().unwrap();
+    let column = header
+        .iter()
+        .position(|name| *name == "acquisitions")
+        .unwrap();
+    let rows: Vec<_> = lines.map(|cells| cells[column].to_owned()).collect();
+    assert_eq!(rows, ["1000", "1000"]);
+}
+
+#[test]
+fn a_lock_that_does_not_exclude_is_exit_code_3_and_still_reported() {
+    let file = Scratch::new("broken.json");
+    let options = "--machine threads --vcpus 4 --duration 200ms --warm-up 10ms --format json";
+    for (command, about) in [("run --lock", "run"), ("compare --locks", "compare")] {
+        let output = pvlab(&format!("{command} busted {options} -o {}", file.path()));
+        assert_eq!(
+            output.status.code(),
+            Some(3),
+            "{about}: {}",
+            stderr(&output)
+        );
+        assert!(
+            stderr(&output).contains("MUTUAL EXCLUSION BROKEN by lock 'busted'"),
+            "{about}"
+        );
+        assert_eq!(stdout(&output), "", "{about}");
+        assert_eq!(json(&file.read())["exclusion"], "broken", "{about}");
+    }
+}
+
+#[test]
+fn ctrl_c_ends_a_run_with_what_was_measured() {
+    let mut child =
+        start("run --lock tas --machine threads --vcpus 2 --duration 1min --stat-interval 10ms");
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    // An interval line: it is measuring.
+    lines
+        .find(|line| line.as_ref().unwrap().contains("acquisitions"))
+        .unwrap()
+        .unwrap();
+    interrupt(&child);
+    let rest: Vec<String> = lines.map(Result::unwrap).collect();
+    assert!(
+        rest.iter().any(|line| line.contains(", interrupted;")),
+        "{rest:?}"
+    );
+    let (code, errors) = end(child);
+    assert_eq!(code, Some(1));
+    assert!(errors.starts_with("interrupted after"), "{errors}");
+}
+
+#[test]
+fn ctrl_c_in_the_first_round_of_a_comparison_says_that_nothing_is_complete() {
+    let file = Scratch::new("interrupted.json");
+    let line = "compare --locks tas --machine threads --vcpus 1 --duration 1min --warm-up 0";
+    let child = start(&format!("{line} --format json -o {}", file.path()));
+    std::thread::sleep(Duration::from_millis(500));
+    interrupt(&child);
+    let (code, errors) = end(child);
+    assert_eq!(code, Some(1), "{errors}");
+    assert!(
+        errors.contains("before the first round was complete"),
+        "{errors}"
+    );
+    assert!(!file.0.exists(), "nothing half-written");
+}
+
+#[test]
+fn a_closed_pipe_ends_a_run_quietly() {
+    let mut child =
+        start("run --lock tas --machine threads --vcpus 1 --duration 1min --stat-interval 10ms");
+    let mut reader = BufReader::new(child.stdout.take().unwrap());
+    reader.read_line(&mut String::new()).unwrap();
+    drop(reader);
+    let (code, errors) = end(child);
+    assert_eq!((code, errors.as_str()), (Some(0), ""));
+}
+
+fn start(line: &str) -> Child {
+    command(line)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn interrupt(child: &Child) {
+    let pid = rustix::process::Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+}
+
+/// Waits for the end, which must come soon; the exit code and standard error.
+fn end(mut child: Child) -> (Option<i32>, String) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if Instant::now() > deadline {
+            child.kill().unwrap();
+            panic!("it does not end");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    let mut errors = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut errors)
+        .unwrap();
+    (status.code(), errors)
+}
+
+/// A file that a test may write, removed at its end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        Self(
+            PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+                .join(format!("{}-{name}", std::process::id())),
+        )
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+
+    fn read(&self) -> String {
+        std::fs::read_to_string(&self.0).unwrap()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
