@@ -1,5 +1,7 @@
 //! The command line without any run: usage errors, help, lists.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::path::PathBuf;
 use std::process::{Command, Output};
 

@@ -189,6 +189,25 @@ fn placement_that_leaves_cpus_idle_is_warned_about() {
     assert_eq!(code(Placement::Floating, 3), None, "the host decides");
 }
 
+#[test]
+fn a_host_that_does_something_else_is_noticed() {
+    let busy = |cpu_ns: u64, lock| {
+        let mut record = record(lock, 1000);
+        record.vms[0].vcpus[0].cpu_ns = cpu_ns;
+        let rounds = vec![vec![record.clone()], vec![record]];
+        let comparison = Comparison::new(plan(&[lock], 0), &rounds, Ended::Complete, None);
+        comparison
+            .warnings
+            .iter()
+            .any(|warning| warning.code == "host_busy")
+    };
+    // Two CPUs for a second.
+    assert!(busy(1_500_000_000, Tas));
+    assert!(!busy(1_950_000_000, Tas));
+    assert!(!busy(1_500_000_000, PvQSpinLock), "it may have halted");
+    assert!(!busy(0, Tas), "unknown");
+}
+
 /// Five rounds of a lock, each with its noise.
 fn noisy(
     random: &mut Random,

@@ -94,6 +94,8 @@ pub struct Summary {
     pub exits: BTreeMap<String, u64>,
     /// Every lock event by name.
     pub events: BTreeMap<&'static str, u64>,
+    /// Frequency of the clock whose ticks `pv_latency_kick` and `pv_latency_wake` count, kHz.
+    pub clock_khz: Option<u64>,
     /// Critical section as achieved, ns: median over the runs.
     pub critical_ns: Option<f64>,
     /// Work outside as achieved, ns: median over the runs.
@@ -156,6 +158,7 @@ impl Summary {
                 .iter()
                 .map(|&event| (event.name(), total(Counter::Lock(event))))
                 .collect(),
+            clock_khz: vcpus().map(|vcpu| vcpu.waits.khz).find(|&khz| khz > 0),
             critical_ns: middle(|vm| vm.critical_ns),
             outside_ns: middle(|vm| vm.outside_ns),
             probe_ns: middle(|vm| vm.probe_ns),

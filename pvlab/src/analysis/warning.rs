@@ -4,10 +4,14 @@ use super::plan::Plan;
 use super::summary::{Run, Summary};
 use crate::host::format_cpu_list;
 use crate::record::{Record, StartReason};
-use crate::scenario::{MachineKind, Scenario};
+use crate::scenario::{Length, MachineKind, Placement, Scenario};
 use guest::abi::Counter;
 use pvlock::LockKind;
 use serde::Serialize;
+use std::collections::BTreeSet;
+
+/// Share of its CPUs that a spinning VM must get. The monitor itself takes about a hundredth.
+const BUSY: f64 = 0.9;
 
 /// A warning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -97,6 +101,29 @@ fn uneven(scenario: &Scenario) -> Option<Warning> {
     })
 }
 
+/// vCPUs that never halt use up their CPUs, unless something else on the host takes them away, which
+/// no lock is to blame for.
+fn busy_host(scenario: &Scenario, cpu_ns: u64, measured_s: f64) -> Option<String> {
+    // Noise is something else on purpose, and vCPUs with a fixed number of turns end one by one.
+    if scenario.noise > 0 || cpu_ns == 0 || matches!(scenario.length, Length::Iterations(_)) {
+        return None;
+    }
+    let cpus = match &scenario.placement {
+        Placement::Floating => scenario.cpus.len().min(scenario.vcpus()),
+        Placement::Pinned | Placement::Map(_) => {
+            let placed = (0..scenario.vcpus()).filter_map(|vcpu| scenario.cpu_of(vcpu));
+            placed.collect::<BTreeSet<_>>().len()
+        }
+    };
+    let used = cpu_ns as f64 / 1e9 / measured_s.max(1e-9);
+    (used < BUSY * cpus as f64).then(|| {
+        format!(
+            "vCPUs that never halt got {used:.2} of {cpus} CPUs; something else was running on \
+             this host, and the figures show it"
+        )
+    })
+}
+
 /// Warnings about a comparison's rounds as a whole.
 pub(crate) fn of_rounds(plan: &Plan, rounds: &[Vec<Record>]) -> Vec<Warning> {
     if rounds.len() == 1 {
@@ -123,6 +150,11 @@ pub(crate) fn of_lock(
 ) -> Vec<Warning> {
     let kind = plan.locks[lock];
     let mut warnings = of_summary(kind, summary, records.is_empty());
+    if !kind.traits().halts
+        && let Some(text) = busy_host(&plan.run, summary.cpu_ns, summary.measured_s)
+    {
+        warnings.push(Warning::about(kind, "host_busy", format!("{kind}: {text}")));
+    }
     let rounds = |wanted: &dyn Fn(&Record) -> bool| -> Vec<usize> {
         (1..)
             .zip(records)
@@ -189,6 +221,15 @@ pub(crate) fn of_run(record: &Record) -> Vec<Warning> {
                 format_cpu_list(vcpus)
             ),
         ));
+    }
+    let spin = record
+        .scenario
+        .vms
+        .iter()
+        .all(|spec| !spec.lock.traits().halts);
+    let cpu_ns = record.vcpus().map(|vcpu| vcpu.cpu_ns).sum();
+    if spin && let Some(text) = busy_host(&record.scenario, cpu_ns, record.measured_s) {
+        warnings.push(Warning::new("host_busy", text));
     }
     for (number, (vm, spec)) in record.vms.iter().zip(&record.scenario.vms).enumerate() {
         let summary = Summary::of(&[Run {

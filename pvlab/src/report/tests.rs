@@ -246,3 +246,34 @@ fn interval_lines_name_the_vm_and_units() {
         assert!(lines[0].contains(part), "{part}: {}", lines[0]);
     }
 }
+
+/// Every key of the JSON, but not the names of things that are counted.
+fn keys(json: &Value, found: &mut Vec<String>) {
+    match json {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                found.push(key.clone());
+                if !["events", "exits", "kvm", "counters"].contains(&key.as_str()) {
+                    keys(value, found);
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| keys(item, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_field_is_documented() {
+    let documentation = include_str!("../../../docs/json.md");
+    let mut names = Vec::new();
+    keys(&json(&comparison().render(Format::Json)), &mut names);
+    keys(&json(&run().render(Format::Json, true)), &mut names);
+    names.extend(LockEvent::ALL.iter().map(|event| event.name().to_owned()));
+    for name in names {
+        assert!(
+            documentation.contains(&format!("`{name}`")),
+            "{name} is not in docs/json.md"
+        );
+    }
+}
