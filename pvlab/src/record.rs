@@ -125,12 +125,16 @@ impl Waits {
     /// Upper bound in ns, and count, of each bucket in use, in ascending order.
     pub fn in_ns(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let khz = u128::from(self.khz.max(1));
-        self.buckets.iter().filter(|(bucket, _)| usize::from(*bucket) < BUCKETS).map(
-            move |&(bucket, count)| {
+        self.buckets
+            .iter()
+            .filter(|(bucket, _)| usize::from(*bucket) < BUCKETS)
+            .map(move |&(bucket, count)| {
                 let ticks = u128::from(*bucket_values(bucket.into()).end());
-                (u64::try_from(ticks * 1_000_000 / khz).unwrap_or(u64::MAX), count)
-            },
-        )
+                (
+                    u64::try_from(ticks * 1_000_000 / khz).unwrap_or(u64::MAX),
+                    count,
+                )
+            })
     }
 }
 
