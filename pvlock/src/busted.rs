@@ -4,6 +4,7 @@
 //! written.
 
 use crate::atomic::{Atomic, ConstZero};
+use crate::trace::{How, TraceEvent};
 use crate::{Platform, RawLock};
 
 /// The lock that does not lock; see the [module](self) documentation.
@@ -19,13 +20,19 @@ impl<P: Platform> RawLock for RawBusted<P> {
         }
     }
 
-    fn lock(&self) {}
+    fn lock(&self) {
+        P::trace(self, TraceEvent::Start);
+        P::trace(self, TraceEvent::Acquired(How::Fast));
+    }
 
     fn try_lock(&self) -> bool {
+        P::trace(self, TraceEvent::Acquired(How::Fast));
         true
     }
 
-    fn unlock(&self) {}
+    fn unlock(&self) {
+        P::trace(self, TraceEvent::Release);
+    }
 
     fn is_locked(&self) -> bool {
         false

@@ -83,6 +83,7 @@ mod raw;
 pub mod registry;
 pub mod tas;
 pub mod ticket;
+pub mod trace;
 pub mod word;
 
 pub use event::LockEvent;
@@ -93,6 +94,7 @@ pub use raw::RawLock;
 pub use registry::{LockKind, LockVisitor};
 pub use tas::RawTas;
 pub use ticket::RawTicket;
+pub use trace::{How, TraceEvent};
 
 /// CPUs a queued lock's word can name: 14 bits hold the number plus one.
 pub const MAX_CPUS: u32 = (1 << 14) - 1;

@@ -4,6 +4,7 @@ use crate::atomic::{Atomic, Watch};
 use crate::event::LockEvent;
 use crate::percpu::PerCpu;
 use crate::pv_hash::HashSlot;
+use crate::trace::TraceEvent;
 use crate::word::LockWord;
 use core::sync::atomic::Ordering;
 
@@ -111,6 +112,11 @@ pub trait Platform: Sized + Send + Sync + 'static {
 
     /// Counts `n` more of `event` on this CPU.
     fn count(event: LockEvent, n: u64);
+
+    /// Told of each step that `lock` takes. Does nothing unless a platform says otherwise, and then
+    /// costs nothing.
+    #[inline(always)]
+    fn trace<L>(_lock: &L, _event: TraceEvent) {}
 
     /// The key under which `lock` is hashed. The address by default; a machine that must not depend
     /// on addresses returns something stable.

@@ -10,6 +10,7 @@
 
 use crate::atomic::{Atomic, ConstZero, Watch};
 use crate::event::LockEvent;
+use crate::trace::{How, TraceEvent};
 use crate::{Platform, RawLock};
 use core::fmt;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -31,10 +32,19 @@ impl<P: Platform> RawTas<P> {
         loop {
             // Relaxed: the exchange below is the acquisition.
             P::spin_until(&self.word, Relaxed, |word| word == FREE);
-            if self.try_lock() {
+            if self.claim() {
+                P::trace(self, TraceEvent::Acquired(How::Stolen));
                 return;
             }
         }
+    }
+
+    #[inline(always)]
+    fn claim(&self) -> bool {
+        // Acquire pairs with the Release store in unlock().
+        self.word
+            .compare_exchange(FREE, HELD, Acquire, Relaxed)
+            .is_ok()
     }
 }
 
@@ -47,22 +57,27 @@ impl<P: Platform> RawLock for RawTas<P> {
 
     #[inline(always)]
     fn lock(&self) {
-        if !self.try_lock() {
+        P::trace(self, TraceEvent::Start);
+        if self.claim() {
+            P::trace(self, TraceEvent::Acquired(How::Fast));
+        } else {
             self.lock_slow();
         }
     }
 
     #[inline(always)]
     fn try_lock(&self) -> bool {
-        // Acquire pairs with the Release store in unlock().
-        self.word
-            .compare_exchange(FREE, HELD, Acquire, Relaxed)
-            .is_ok()
+        let claimed = self.claim();
+        if claimed {
+            P::trace(self, TraceEvent::Acquired(How::Fast));
+        }
+        claimed
     }
 
     #[inline(always)]
     fn unlock(&self) {
-        // Release pairs with the Acquire exchange in try_lock().
+        P::trace(self, TraceEvent::Release);
+        // Release pairs with the Acquire exchange in claim().
         self.word.store(FREE, Release);
     }
 

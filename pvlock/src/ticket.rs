@@ -11,6 +11,7 @@
 
 use crate::atomic::{ConstZero, Watch};
 use crate::event::LockEvent;
+use crate::trace::{How, TraceEvent};
 use crate::word::LockWord;
 use crate::{Platform, RawLock};
 use core::fmt;
@@ -40,8 +41,10 @@ impl<P: Platform> RawTicket<P> {
     #[inline(never)]
     fn lock_slow(&self, mine: u16) {
         P::count(LockEvent::Contended, 1);
+        P::trace(self, TraceEvent::QueuedWithTicket(mine));
         // Acquire pairs with the Release store in unlock().
         P::spin_until(&self.word, Acquire, |word| serving(word) == mine);
+        P::trace(self, TraceEvent::Acquired(How::Queue));
     }
 }
 
@@ -54,25 +57,33 @@ impl<P: Platform> RawLock for RawTicket<P> {
 
     #[inline(always)]
     fn lock(&self) {
+        P::trace(self, TraceEvent::Start);
         // Acquire pairs with the Release store in unlock(), for when the ticket is served at once.
         let word = self.word.fetch_add(ONE_TICKET, Acquire);
-        if next(word) != serving(word) {
+        if next(word) == serving(word) {
+            P::trace(self, TraceEvent::Acquired(How::Fast));
+        } else {
             self.lock_slow(next(word));
         }
     }
 
     fn try_lock(&self) -> bool {
         let word = self.word.load(Relaxed);
-        // Acquire pairs with the Release store in unlock().
-        next(word) == serving(word)
+        let claimed = next(word) == serving(word)
             && self
                 .word
+                // Acquire pairs with the Release store in unlock().
                 .compare_exchange(word, word.wrapping_add(ONE_TICKET), Acquire, Relaxed)
-                .is_ok()
+                .is_ok();
+        if claimed {
+            P::trace(self, TraceEvent::Acquired(How::Fast));
+        }
+        claimed
     }
 
     #[inline(always)]
     fn unlock(&self) {
+        P::trace(self, TraceEvent::Release);
         // Only the holder writes `serving`, so load and store need not be one step.
         let mine = serving(self.word.load(Relaxed));
         // Release pairs with the Acquire loads of the next holder.

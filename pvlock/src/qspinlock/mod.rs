@@ -40,6 +40,7 @@ pub mod pv;
 use crate::atomic::{Atomic, ConstZero, Watch};
 use crate::event::LockEvent;
 use crate::percpu::{MAX_NODES, Node, NodeRef};
+use crate::trace::{How, TraceEvent};
 use crate::word::LockWord;
 use crate::{Platform, RawLock};
 use core::fmt;
@@ -126,6 +127,7 @@ impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
         }
 
         if locked(seen) {
+            P::trace(self, TraceEvent::Head);
             // Acquire pairs with the Release in unlock().
             P::spin_until(&self.word, Acquire, |word| !locked(word));
         }
@@ -133,6 +135,7 @@ impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
         // Release orders the taking of pending before it for the head, which then leaves its wait.
         self.word
             .store_u16(LOCKED_PENDING_LANE, u16::from(LOCKED), Release);
+        P::trace(self, TraceEvent::Acquired(How::Pending));
         P::count(LockEvent::LockPending, 1);
         true
     }
@@ -173,7 +176,23 @@ impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
 
     /// The last try before queueing: plain for native, stealing for paravirtual.
     fn try_lock_unqueued(&self) -> bool {
-        if PV { self.pv_steal() } else { self.try_lock() }
+        let (claimed, how) = if PV {
+            (self.pv_steal(), How::Stolen)
+        } else {
+            (self.claim(), How::Fast)
+        };
+        if claimed {
+            P::trace(self, TraceEvent::Acquired(how));
+        }
+        claimed
+    }
+
+    /// Takes the lock if nobody holds it or waits for it.
+    #[inline(always)]
+    fn claim(&self) -> bool {
+        self.word.load(Relaxed) == 0
+            // (0,0,0) -> (0,0,1). Acquire pairs with the Release in unlock().
+            && self.word.compare_exchange(0, WORD_LOCKED, Acquire, Relaxed).is_ok()
     }
 
     fn wait_in_queue(&self, me: NodeRef) {
@@ -190,13 +209,15 @@ impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
 
         // (p,*,*) -> (me,*,*). AcqRel: see the table.
         let before = self.word.swap_u16(TAIL_LANE, me.raw(), AcqRel);
+        let before = NodeRef::from_raw(before.into());
+        P::trace(self, TraceEvent::QueuedBehind(before.map(NodeRef::cpu)));
         let mut next = 0;
-        if let Some(prev) = NodeRef::from_raw(before.into()) {
+        if let Some(prev) = before {
             let prev: &Node<P> = prev.node();
             // Release pairs with the Acquire load of next below, in the predecessor.
             prev.next.store(me.raw().into(), Release);
             if PV {
-                pv::wait_node(node, prev);
+                self.pv_wait_node(node, prev);
             }
             // Acquire pairs with the Release store of locked below, in the predecessor.
             P::spin_until(&node.locked, Acquire, |locked| locked != 0);
@@ -204,6 +225,7 @@ impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
         }
 
         // We are the head.
+        P::trace(self, TraceEvent::Head);
         let word = if PV {
             self.pv_lock_as_head(me)
         } else {
@@ -214,12 +236,14 @@ impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
             // (me,0,*) -> (0,0,1). Relaxed: the lock was acquired by the wait above.
             && self.word.compare_exchange(word, WORD_LOCKED, Relaxed, Relaxed).is_ok()
         {
+            P::trace(self, TraceEvent::Acquired(How::Queue));
             return;
         }
         if !PV {
             // (n,*,0) -> (n,*,1); `*` because a late comer may be setting and clearing pending.
             self.word.store_u8(LOCKED_LANE, LOCKED, Relaxed);
         }
+        P::trace(self, TraceEvent::Acquired(How::Queue));
 
         // Somebody queued behind us; it may not have linked itself yet.
         if next == 0 {
@@ -244,21 +268,26 @@ impl<P: Platform, const PV: bool> RawLock for RawQSpinLock<P, PV> {
 
     #[inline(always)]
     fn lock(&self) {
+        P::trace(self, TraceEvent::Start);
         // (0,0,0) -> (0,0,1). Acquire pairs with the Release in unlock().
-        if let Err(seen) = self.word.compare_exchange(0, WORD_LOCKED, Acquire, Relaxed) {
-            self.lock_slow(seen);
+        match self.word.compare_exchange(0, WORD_LOCKED, Acquire, Relaxed) {
+            Ok(_) => P::trace(self, TraceEvent::Acquired(How::Fast)),
+            Err(seen) => self.lock_slow(seen),
         }
     }
 
     #[inline]
     fn try_lock(&self) -> bool {
-        self.word.load(Relaxed) == 0
-            // Acquire pairs with the Release in unlock().
-            && self.word.compare_exchange(0, WORD_LOCKED, Acquire, Relaxed).is_ok()
+        let claimed = self.claim();
+        if claimed {
+            P::trace(self, TraceEvent::Acquired(How::Fast));
+        }
+        claimed
     }
 
     #[inline(always)]
     fn unlock(&self) {
+        P::trace(self, TraceEvent::Release);
         if PV {
             self.pv_unlock();
         } else {

@@ -42,6 +42,7 @@ use super::{
 use crate::atomic::{Atomic, Watch};
 use crate::event::LockEvent;
 use crate::percpu::{Node, NodeRef};
+use crate::trace::TraceEvent;
 use crate::word::LockWord;
 use crate::{Platform, pv_hash};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -59,34 +60,6 @@ const PREV_CHECK_TURNS: u32 = 256;
 /// The threshold in use: without a single turn the head would never try for the lock.
 fn spin_threshold<P: Platform>() -> u32 {
     P::pv_spin_threshold().max(1)
-}
-
-/// Waits in the queue, awake or halted, until `node.locked` is set.
-///
-/// The caller loads `locked` again, with Acquire.
-pub(super) fn wait_node<P: Platform>(node: &Node<P>, prev: &Node<P>) {
-    loop {
-        let Some(early) = spin_in_queue(node, prev) else {
-            return;
-        };
-
-        node.state.store(HALTED, Relaxed);
-        // First table of the module: our state before our load of locked.
-        P::fence(SeqCst);
-        if node.locked.load(Relaxed) == 0 {
-            P::count(LockEvent::PvWaitNode, 1);
-            P::count(LockEvent::PvWaitEarly, early.into());
-            halt::<P, _>(&node.state, |state| state == HALTED);
-        }
-        // Fails if the owner has advanced us: HASHED stays, and tells pv_lock_as_head() so.
-        // Acquire pairs with the owner's CAS in pv_advance(); Release keeps the halt's loads before.
-        let _ = node
-            .state
-            .compare_exchange(HALTED, RUNNING, AcqRel, Acquire);
-        if node.locked.load(Relaxed) == 0 {
-            P::count(LockEvent::PvSpuriousWakeup, 1);
-        }
-    }
 }
 
 /// Spins in the queue. `None` once we are head, else whether we gave up early.
@@ -128,6 +101,37 @@ fn kick<P: Platform>(cpu: u32) {
 }
 
 impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
+    /// Waits in the queue, awake or halted, until `node.locked` is set.
+    ///
+    /// The caller loads `locked` again, with Acquire.
+    pub(super) fn pv_wait_node(&self, node: &Node<P>, prev: &Node<P>) {
+        loop {
+            let Some(early) = spin_in_queue(node, prev) else {
+                return;
+            };
+
+            node.state.store(HALTED, Relaxed);
+            // First table of the module: our state before our load of locked.
+            P::fence(SeqCst);
+            if node.locked.load(Relaxed) == 0 {
+                P::count(LockEvent::PvWaitNode, 1);
+                P::count(LockEvent::PvWaitEarly, early.into());
+                P::trace(self, TraceEvent::HaltQueued);
+                halt::<P, _>(&node.state, |state| state == HALTED);
+                P::trace(self, TraceEvent::Woken);
+            }
+            // Fails if the owner has advanced us: HASHED stays, and tells pv_lock_as_head() so.
+            // Acquire pairs with the owner's CAS in pv_advance(); Release keeps the halt's loads before.
+            let _ = node
+                .state
+                .compare_exchange(HALTED, RUNNING, AcqRel, Acquire);
+            if node.locked.load(Relaxed) == 0 {
+                P::trace(self, TraceEvent::Spurious);
+                P::count(LockEvent::PvSpuriousWakeup, 1);
+            }
+        }
+    }
+
     /// Takes a free lock past the queue. False if we must queue: the queue is empty, or its head
     /// is awake.
     pub(super) fn pv_steal(&self) -> bool {
@@ -157,7 +161,7 @@ impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
     pub(super) fn pv_advance(&self, next: NodeRef) {
         // First table of the module: next.locked before the load of its state.
         P::fence(SeqCst);
-        // AcqRel pairs with the waiter's own CAS in wait_node().
+        // AcqRel pairs with the waiter's own CAS in pv_wait_node().
         if next
             .node::<P>()
             .state
@@ -201,7 +205,9 @@ impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
             halts += 1;
             // Once the entry has been used the byte is not SLOW any more, even if a thief holds the
             // lock: an unhashed head never sleeps.
+            P::trace(self, TraceEvent::HaltHead);
             halt::<P, _>(&self.word, |word| word & LOCKED_MASK == u32::from(SLOW));
+            P::trace(self, TraceEvent::Woken);
         }
         self.word.load(Relaxed)
     }
@@ -260,6 +266,7 @@ impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
         // (n,*,3) -> (n,*,0). Release as in pv_unlock(). The lock's memory may be freed from here on.
         self.word.store_u8(LOCKED_LANE, UNLOCKED, Release);
         P::count(LockEvent::PvKickUnlock, 1);
+        P::trace(self, TraceEvent::Kick(head.cpu()));
         kick::<P>(head.cpu());
     }
 }
