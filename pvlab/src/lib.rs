@@ -9,3 +9,4 @@ pub mod record;
 pub mod report;
 pub mod scenario;
 pub mod session;
+pub mod trace;

@@ -1,0 +1,9 @@
+//! Tracing: what every vCPU did, on one clock.
+//!
+//! Guests write lock events into rings, the VMM notes what it does, and the kernel tells when vCPU
+//! threads leave and take CPUs. Merged by time they are one stream of [`Event`]s, from which the
+//! account of all waiting and the trace files are made, one event after another.
+
+pub mod event;
+
+pub use event::{Event, ExitReason, Place, What};
