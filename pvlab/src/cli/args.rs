@@ -22,15 +22,16 @@ Environment: RUST_LOG=vmm=debug shows what the virtual machine monitor does, on 
 const COMPARE_EXAMPLES: &str = "\
 Examples:
   pvlab compare
-  pvlab compare --locks tas,ticket,qspinlock,pv-qspinlock --vcpus 8 --cpus 0-1 --duration 2s --rounds 5
-  pvlab compare --locks qspinlock,pv-qspinlock --vcpus 32 --cpus 0-1 --format json -o result.json
-  pvlab compare --locks tas,tas --rounds 10          a lock against itself: no difference
-  pvlab compare --locks tas,qspinlock --vcpus 1 --cpus 0 --critical 0    uncontended";
+  pvlab compare --locks tas,qspinlock,pv-qspinlock --vcpus 8 --cpus 0-1
+  pvlab compare --vcpus 32 --duration 5s --rounds 10 --format json -o result.json
+  pvlab compare --locks tas,tas                   a lock against itself
+  pvlab compare --vcpus 1 --cpus 0 --critical 0   nobody contends";
 
 const RUN_EXAMPLES: &str = "\
 Examples:
   pvlab run --lock pv-qspinlock --vcpus 8 --cpus 0-1
-  pvlab run --vm lock=pv-qspinlock,vcpus=4 --vm lock=qspinlock,vcpus=4 --cpus 0-1 --duration 5s --stat-interval 1s
+  pvlab run --vm lock=pv-qspinlock,vcpus=4 --vm lock=qspinlock,vcpus=4 \\
+      --cpus 0-1 --duration 5s --stat-interval 1s
   pvlab run --lock ticket --vcpus 4 --placement 0,0,0,1
   pvlab run --lock qspinlock --vcpus 2 --iterations 100000 --format json";
 

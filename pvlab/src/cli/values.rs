@@ -9,7 +9,7 @@ use std::time::Duration;
 /// What is wrong with a value.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ValueError {
-    #[error("unknown lock '{name}'{}; 'pvlab locks' lists all", suggestion(.name))]
+    #[error("unknown lock '{name}'{} ('pvlab locks' lists all)", suggestion(.name))]
     UnknownLock { name: String },
     #[error(
         "'{text}' has no unit; write for example {text}ns, {text}us, {text}ms, {text}s or {text}min"
