@@ -79,7 +79,9 @@ pub struct VcpuArea {
     pub wait_max: AtomicU64,
     /// When the first acquisition was made.
     pub first_acquisition: AtomicU64,
-    /// When the last acquisition of a fixed number was made.
+    /// Acquisitions made before this vCPU entered the measured phase.
+    pub measured_from: AtomicU64,
+    /// When the last acquisition of a fixed number was made; 0 until then.
     pub finished: AtomicU64,
     /// Ticks of 1,024 units of work, as calibrated.
     pub unit_ticks: AtomicU64,

@@ -2,7 +2,7 @@
 //!
 //! Every acquisition is checked ([`LockSlot::enter`], [`LockSlot::leave`]).
 
-use super::{Choice, current_phase, start};
+use super::{Choice, current_phase, start, wait_for_stop};
 use crate::abi::{Counter, LOCK_BYTES, LockSlot, Params, VcpuArea, flags, phase};
 use crate::{Machine, machine, work};
 use core::marker::PhantomData;
@@ -88,6 +88,8 @@ impl<M: Machine> Spin<M> {
                 if params.iterations > 0 {
                     left = params.iterations;
                 }
+                let so_far = &vcpu.counters[Counter::Acquisitions.index()];
+                vcpu.measured_from.store(so_far.load(Relaxed), Relaxed);
             }
 
             #[expect(
@@ -136,6 +138,8 @@ impl<M: Machine> Spin<M> {
             left -= 1;
             if left == 0 {
                 vcpu.finished.store(M::now(), Relaxed);
+                // Stay, halted, until everybody stops: the host still wants this vCPU's statistics.
+                wait_for_stop::<M>(vcpu);
                 break;
             }
 

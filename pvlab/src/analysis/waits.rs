@@ -29,6 +29,10 @@ impl WaitNs {
                 *counts.entry(ns).or_default() += count;
             }
         }
+        if counts.is_empty() && max > 0 {
+            // No wait has ended: the longest is all that is known of them.
+            counts.insert(max, 1);
+        }
         let total: u64 = counts.values().sum();
         // The bound of a bucket can lie above the longest wait that fell into it.
         let percentile = |per_mille: u64| Some(value_at(&counts, total, per_mille)?.min(max));
@@ -78,6 +82,12 @@ mod tests {
     fn nothing_timed_has_no_percentiles() {
         assert_eq!(WaitNs::pooled([]), None);
         assert_eq!(WaitNs::pooled([&Waits::default()]), None);
+    }
+
+    #[test]
+    fn a_wait_that_has_not_ended_counts_where_none_has() {
+        let starved = WaitNs::pooled([&waits(&[], 5_000)]).unwrap();
+        assert_eq!((starved.p50, starved.max), (5_000, 5_000));
     }
 
     #[test]

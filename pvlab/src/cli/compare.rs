@@ -108,7 +108,7 @@ fn run_rounds(plan: &Plan) -> Result<Rounds, CliError> {
                     return Ok((rounds, Ended::ExclusionBroken, Some((lock, record))));
                 }
                 Ok(record) if !record.interrupted => records.push((lock, record)),
-                Ok(_) | Err(session::Error::Interrupted) => {
+                Ok(_) | Err(session::RunError::Interrupted) => {
                     return Ok((rounds, Ended::Interrupted, None));
                 }
                 Err(error) => return Err(error.into()),

@@ -27,10 +27,10 @@ pub enum CliError {
     Output(#[from] output::OutputError),
     /// The run failed.
     #[error(transparent)]
-    Session(#[from] session::Error),
+    Session(#[from] session::RunError),
     /// The host could not be examined.
     #[error(transparent)]
-    Doctor(#[from] doctor::Error),
+    Doctor(#[from] doctor::DoctorError),
 }
 
 impl CliError {

@@ -63,7 +63,7 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, CliError> {
     drop(observer);
 
     let record = match result {
-        Err(session::Error::Interrupted) if closed => return Ok(DONE),
+        Err(session::RunError::Interrupted) if closed => return Ok(DONE),
         result => result?,
     };
     let report = RunReport::new(context, record);

@@ -8,7 +8,6 @@ use crate::report::Format;
 use crate::scenario::MachineKind;
 use serde::Serialize;
 
-pub use DoctorError as Error;
 pub use measure::DoctorError;
 
 /// What was found.

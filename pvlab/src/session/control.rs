@@ -172,6 +172,16 @@ impl<'a> Run<'a> {
         Ok(true)
     }
 
+    /// Whether every vCPU has made the acquisitions it was to make.
+    fn all_done(&self) -> Result<bool, RunError> {
+        for vm in &self.vms {
+            if !done(vm)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Handles what vCPUs have said. An error if one has failed.
     fn listen(&mut self) -> Result<(), RunError> {
         for (vm, watched) in self.vms.iter_mut().enumerate() {
@@ -348,7 +358,7 @@ impl<'a> Run<'a> {
                 _ = looks.tick() => {
                     self.listen()?;
                     self.watch()?;
-                    if self.all_are(Task::Done)? {
+                    if self.all_done()? {
                         return Ok(());
                     }
                     if let Some(duration) = duration {
@@ -363,9 +373,14 @@ impl<'a> Run<'a> {
     async fn finish(
         mut self,
         start: Start,
-        from: Vec<VmSnapshot>,
+        mut from: Vec<VmSnapshot>,
         interrupted: bool,
     ) -> Result<Record, RunError> {
+        if self.scenario.length.iterations() > 0 {
+            for (from, vm) in from.iter_mut().zip(&self.vms) {
+                from.start_where_vcpus_did(&*vm.machine)?;
+            }
+        }
         let to = self.snapshots()?;
         let mut longest = Vec::new();
         for vm in &self.vms {
@@ -436,10 +451,12 @@ impl<'a> Run<'a> {
     }
 }
 
+/// Whether every vCPU of the VM has ended, or made a fixed number of acquisitions.
 fn done(vm: &Watched) -> Result<bool, RunError> {
     let region = vm.machine.region();
     for vcpu in 0..region.layout().vcpus() {
-        if region.task(vcpu)? != Task::Done {
+        let finished = region.vcpu_word(vcpu, offset_of!(VcpuArea, finished))?;
+        if finished == 0 && region.task(vcpu)? != Task::Done {
             return Ok(false);
         }
     }

@@ -12,7 +12,6 @@ use crate::record::Record;
 use crate::scenario::Scenario;
 use std::time::Duration;
 
-pub use RunError as Error;
 pub use error::{RunError, Stuck};
 
 /// Is told how a run goes.

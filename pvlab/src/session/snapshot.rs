@@ -53,6 +53,21 @@ impl VmSnapshot {
         Ok(Self { at, vcpus })
     }
 
+    /// Makes a fixed number of acquisitions exact: the snapshot was taken a moment before or after
+    /// each vCPU began to count.
+    pub(super) fn start_where_vcpus_did(&mut self, vm: &dyn RunningVm) -> Result<(), RegionError> {
+        for (vcpu, snapshot) in self.vcpus.iter_mut().enumerate() {
+            match vm
+                .region()
+                .vcpu_word(vcpu, offset_of!(VcpuArea, measured_from))?
+            {
+                0 => {} // It had not begun, or began with nothing.
+                from => snapshot.counters[Counter::Acquisitions.index()] = from,
+            }
+        }
+        Ok(())
+    }
+
     /// The sum of a counter over the vCPUs.
     pub(super) fn total(&self, counter: Counter) -> u64 {
         self.vcpus
@@ -119,8 +134,14 @@ fn vcpu_record(
             max_ns: ns(longest, khz),
         },
         cpu_ns: nanos(to.thread.cpu.saturating_sub(from.thread.cpu)),
-        voluntary_switches: to.thread.voluntary_switches - from.thread.voluntary_switches,
-        involuntary_switches: to.thread.involuntary_switches - from.thread.involuntary_switches,
+        voluntary_switches: to
+            .thread
+            .voluntary_switches
+            .saturating_sub(from.thread.voluntary_switches),
+        involuntary_switches: to
+            .thread
+            .involuntary_switches
+            .saturating_sub(from.thread.involuntary_switches),
         steal_ns: to
             .steal
             .map(|steal| steal.saturating_sub(from.steal.unwrap_or(0))),
