@@ -5,5 +5,10 @@
 //! account of all waiting and the trace files are made, one event after another.
 
 pub mod event;
+pub mod header;
+mod perfetto;
+mod raw;
+pub mod read;
+pub mod sink;
 
 pub use event::{Event, ExitReason, Place, What};

@@ -1,0 +1,273 @@
+//! Writes packets.
+
+use super::names::{self, Arg, Category, Name};
+use super::proto::{clock, defaults, event, packet, trace};
+use super::tracks;
+use super::wire::{Message, Small};
+use crate::trace::header::{End, Header};
+use crate::trace::sink::{Out, WriteError};
+
+/// Bytes after which everything that packets refer to is written again, so that a reader can begin
+/// there.
+const STATE_INTERVAL: u64 = 4 << 20;
+
+/// Our only sequence of packets.
+const SEQUENCE: u64 = 1;
+
+/// Kinds of track events, as `TrackEvent.Type` has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Kind {
+    /// `TYPE_SLICE_BEGIN`
+    Begin = 1,
+    /// `TYPE_SLICE_END`
+    End = 2,
+    /// `TYPE_INSTANT`
+    Instant = 3,
+    /// `TYPE_COUNTER`
+    Counter = 4,
+}
+
+/// Writes packets to a file.
+pub(super) struct Packets {
+    out: Out,
+    /// The packet being made.
+    small: Small,
+    /// Where its track event's length is.
+    inner: u8,
+    /// Every packet that clears the state, ready to be written.
+    state: Vec<u8>,
+    /// Where in the file the state is to be cleared next.
+    clear_at: u64,
+    /// vCPUs whose names have been written since the state was cleared, a bit each.
+    named: Vec<u64>,
+}
+
+impl Packets {
+    /// Begins the file: clocks, names, and the header.
+    pub(super) fn new(out: Out, header: &Header) -> Result<Self, WriteError> {
+        let vcpus: usize = header.vms.iter().map(|vm| vm.vcpus.len()).sum();
+        let mut packets = Self {
+            out,
+            small: Small::new(),
+            inner: 0,
+            state: state(header.clock.monotonic_raw_start_ns),
+            clear_at: 0,
+            named: vec![0; vcpus.div_ceil(64)],
+        };
+        packets.clear_state();
+        packets.descriptor(&tracks::root());
+        let json = header.to_json().map_err(WriteError::Json)?;
+        packets.note(0, Name::Trace, Arg::Header, &json);
+        Ok(packets)
+    }
+
+    /// Writes what has been gathered, if that is much.
+    #[inline]
+    pub(super) fn drain(&mut self) -> Result<(), WriteError> {
+        if self.out.position() >= self.clear_at {
+            self.clear_state();
+        }
+        self.out.drain()
+    }
+
+    /// Writes what has been gathered.
+    pub(super) fn write_out(&mut self) -> Result<(), WriteError> {
+        self.out.write_out()
+    }
+
+    #[cold]
+    fn clear_state(&mut self) {
+        self.out.buffer.extend_from_slice(&self.state);
+        self.clear_at = self.out.position() + STATE_INTERVAL;
+        self.named.fill(0);
+    }
+
+    /// Writes the descriptor of a track.
+    pub(super) fn descriptor(&mut self, descriptor: &Message) {
+        let packet = sequenced(packet::NEEDS_STATE).message(packet::TRACK_DESCRIPTOR, descriptor);
+        self.packet(&packet);
+    }
+
+    /// Writes the end of the trace.
+    pub(super) fn end(&mut self, end: &End) -> Result<(), WriteError> {
+        let json = serde_json::to_string(end).map_err(WriteError::Json)?;
+        self.note(end.end_ns, Name::End, Arg::End, &json);
+        Ok(())
+    }
+
+    /// Writes an instant of the trace itself, with a text.
+    fn note(&mut self, at: u64, name: Name, arg: Arg, text: &str) {
+        let annotation = Message::new()
+            .uint(event::ANNOTATION_NAME_IID, arg.iid().into())
+            .bytes(event::STRING_VALUE, text);
+        let instant = Message::new()
+            .uint(event::TYPE, u64::from(Kind::Instant as u8))
+            .uint(event::TRACK_UUID, tracks::ROOT)
+            .uint(event::NAME_IID, name.iid().into())
+            .uint(event::CATEGORY_IIDS, Category::Trace.iid().into())
+            .message(event::DEBUG_ANNOTATIONS, &annotation);
+        let packet = sequenced(packet::NEEDS_STATE)
+            .uint(packet::TIMESTAMP, at)
+            .message(packet::TRACK_EVENT, &instant);
+        self.packet(&packet);
+    }
+
+    fn packet(&mut self, packet: &Message) {
+        let framed = Message::new().message(trace::PACKET, packet);
+        self.out.buffer.extend_from_slice(framed.as_slice());
+    }
+
+    /// The number of the vCPU's name, which is written if it has to be.
+    #[inline]
+    pub(super) fn vcpu_name(&mut self, number: usize, vm: u16, vcpu: u16) -> u64 {
+        let bit = 1 << (number % 64);
+        if self.named[number / 64] & bit == 0 {
+            self.named[number / 64] |= bit;
+            let name = names::interned_vcpu(number as u64, vm.into(), vcpu.into());
+            let packet = sequenced(packet::NEEDS_STATE).message(packet::INTERNED_DATA, &name);
+            self.packet(&packet);
+        }
+        names::FIRST_VCPU + number as u64
+    }
+
+    /// Begins a track event; [`TrackEvent::write`] ends it.
+    ///
+    /// None has more than 88 bytes, so that all lengths fit into a byte: 20 of the packet with its
+    /// time, 18 of type, track, name, and category, 36 of three annotations at most, of which none
+    /// but one has more than 32 bits, and 10 of a flow.
+    #[inline]
+    pub(super) fn event(&mut self, kind: Kind, at: u64, track: u64) -> TrackEvent<'_> {
+        let small = &mut self.small;
+        small.clear();
+        small.message(trace::PACKET);
+        small.uint(packet::TRUSTED_PACKET_SEQUENCE_ID, SEQUENCE);
+        small.uint(packet::SEQUENCE_FLAGS, packet::NEEDS_STATE);
+        small.uint(packet::TIMESTAMP, at);
+        self.inner = small.message(packet::TRACK_EVENT);
+        small.uint(event::TYPE, u64::from(kind as u8));
+        small.uint(event::TRACK_UUID, track);
+        TrackEvent(self)
+    }
+
+    /// Ends the innermost slice of the track.
+    #[inline]
+    pub(super) fn end_slice(&mut self, at: u64, track: u64) {
+        self.event(Kind::End, at, track).write();
+    }
+}
+
+/// A track event being made.
+#[must_use]
+pub(super) struct TrackEvent<'a>(&'a mut Packets);
+
+impl TrackEvent<'_> {
+    #[inline]
+    pub(super) fn name(self, name: Name, category: Category) -> Self {
+        self.name_iid(name.iid().into(), category)
+    }
+
+    #[inline]
+    pub(super) fn name_iid(self, iid: u64, category: Category) -> Self {
+        let small = &mut self.0.small;
+        small.uint(event::NAME_IID, iid);
+        small.uint(event::CATEGORY_IIDS, category.iid().into());
+        self
+    }
+
+    #[inline]
+    fn annotation(self, arg: Arg, field: u32, value: u64) -> Self {
+        let small = &mut self.0.small;
+        let place = small.message(event::DEBUG_ANNOTATIONS);
+        small.uint(event::ANNOTATION_NAME_IID, arg.iid().into());
+        small.uint(field, value);
+        small.end(place);
+        self
+    }
+
+    /// Adds a number.
+    #[inline]
+    pub(super) fn arg(self, arg: Arg, value: impl Into<u64>) -> Self {
+        self.annotation(arg, event::UINT_VALUE, value.into())
+    }
+
+    /// Adds a text by its number.
+    #[inline]
+    pub(super) fn text(self, arg: Arg, iid: u8) -> Self {
+        self.annotation(arg, event::STRING_VALUE_IID, iid.into())
+    }
+
+    /// Marks it as standing for no event.
+    #[inline]
+    pub(super) fn derived(self) -> Self {
+        self.annotation(Arg::Derived, event::BOOL_VALUE, 1)
+    }
+
+    /// Begins a flow here.
+    #[inline]
+    pub(super) fn flow(self, flow: Option<u64>) -> Self {
+        if let Some(flow) = flow {
+            self.0.small.fixed64(event::FLOW_IDS, flow);
+        }
+        self
+    }
+
+    /// Ends a flow here.
+    #[inline]
+    pub(super) fn flow_end(self, flow: Option<u64>) -> Self {
+        if let Some(flow) = flow {
+            self.0.small.fixed64(event::TERMINATING_FLOW_IDS, flow);
+        }
+        self
+    }
+
+    /// Sets the value of a counter.
+    pub(super) fn value(self, value: u64) -> Self {
+        self.0.small.uint(event::COUNTER_VALUE, value);
+        self
+    }
+
+    #[inline]
+    pub(super) fn write(self) {
+        let Packets {
+            out, small, inner, ..
+        } = self.0;
+        small.end(*inner);
+        // The packet's length comes after its tag.
+        small.end(1);
+        debug_assert!(small.len() < 128, "lengths take one byte");
+        out.buffer.extend_from_slice(small.as_slice());
+    }
+}
+
+/// A packet of our sequence.
+fn sequenced(flags: u64) -> Message {
+    Message::new()
+        .uint(packet::TRUSTED_PACKET_SEQUENCE_ID, SEQUENCE)
+        .uint(packet::SEQUENCE_FLAGS, flags)
+}
+
+/// The packet that clears the state and sets it up: names, default clock, and clocks.
+fn state(monotonic_raw_start_ns: u64) -> Vec<u8> {
+    let clock_at = |id, time| {
+        Message::new()
+            .uint(clock::CLOCK_ID, id)
+            .uint(clock::TIMESTAMP, time)
+    };
+    let clocks = Message::new()
+        .message(clock::CLOCKS, &clock_at(clock::SINCE_START, 0))
+        .message(
+            clock::CLOCKS,
+            &clock_at(clock::MONOTONIC_RAW, monotonic_raw_start_ns),
+        )
+        .uint(clock::PRIMARY_TRACE_CLOCK, clock::MONOTONIC_RAW);
+    let default_clock = Message::new().uint(defaults::TIMESTAMP_CLOCK_ID, clock::SINCE_START);
+    let packet = sequenced(packet::STATE_CLEARED)
+        .message(packet::INTERNED_DATA, &names::interned())
+        .message(packet::TRACE_PACKET_DEFAULTS, &default_clock)
+        .message(packet::CLOCK_SNAPSHOT, &clocks);
+    Message::new()
+        .message(trace::PACKET, &packet)
+        .as_slice()
+        .to_vec()
+}

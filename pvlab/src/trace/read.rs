@@ -1,0 +1,292 @@
+//! Reads trace files back, one event after another.
+//!
+//! What kind a file is, is seen from its content. A file that ends early is read as far as it goes,
+//! and the [`Summary`] says so.
+
+use super::header::{End, Header, SCHEMA_KIND, SCHEMA_VERSION};
+use super::{Event, What, perfetto, raw};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
+
+/// Bytes of a file read at a time.
+const BUFFER: usize = 256 << 10;
+
+/// A trace that has been read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// Its header.
+    pub header: Header,
+    /// When it ends, in ns since it began; of an incomplete one when its last event was.
+    pub end_ns: u64,
+    /// Whether it has an end.
+    pub complete: bool,
+    /// Events read.
+    pub events: u64,
+    /// Guest events that its gaps lack.
+    pub dropped: u64,
+    /// Events of kinds that this version does not know, left out.
+    pub unknown: u64,
+    /// Its end, if it has one.
+    pub end: Option<End>,
+}
+
+impl Summary {
+    /// What is wrong with the file, as a sentence for people.
+    pub fn warning(&self) -> Option<String> {
+        (!self.complete).then(|| {
+            format!(
+                "the file ends early, {:.6} s after the trace began: it was cut off, or its writer \
+                 was; this is about the {} events that are there",
+                std::time::Duration::from_nanos(self.end_ns).as_secs_f64(),
+                self.events
+            )
+        })
+    }
+}
+
+/// Reads the file and hands every event to `on_event`, in the order of time.
+///
+/// # Errors
+/// See [`ReadError`]. Events before a fault have been handed over by then.
+pub fn read(path: &Path, on_event: impl FnMut(&Header, &Event)) -> Result<Summary, ReadError> {
+    let name = path.display().to_string();
+    let file = File::open(path).map_err(|source| ReadError::Open {
+        name: name.clone(),
+        source,
+    })?;
+    read_from(&mut BufReader::with_capacity(BUFFER, file), on_event).map_err(|fault| fault.of(name))
+}
+
+fn read_from(
+    input: &mut impl BufRead,
+    on_event: impl FnMut(&Header, &Event),
+) -> Result<Summary, Fault> {
+    let mut reading = Reading {
+        header: None,
+        on_event,
+        last: 0,
+        events: 0,
+        dropped: 0,
+        unknown: 0,
+        end: None,
+    };
+    match input.fill_buf()? {
+        [] => return Err(Fault::Foreign("an empty file".to_owned())),
+        [b'{', ..] => raw::read::read(input, &mut reading)?,
+        [perfetto::FIRST_BYTE, ..] => perfetto::read::read(input, &mut reading)?,
+        [0x1f, 0x8b, ..] => return Err(Fault::Foreign("compressed, unpack it first:".to_owned())),
+        _ => return Err(Fault::Foreign("neither JSON nor Perfetto:".to_owned())),
+    }
+    reading.summary()
+}
+
+/// Why a file could not be read, each reason in one line.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// It cannot be opened.
+    #[error("cannot open {name}: {source}")]
+    Open {
+        /// The file.
+        name: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// It cannot be read.
+    #[error("cannot read {name}: {source}")]
+    Read {
+        /// The file.
+        name: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is something else.
+    #[error("{name} is {what} not a trace of pvlab; make one with: pvlab trace -o FILE")]
+    Foreign {
+        /// The file.
+        name: String,
+        /// What it is.
+        what: String,
+    },
+    /// It ends before its header does.
+    #[error("{name} was cut off within its header, nothing of it can be read; trace again")]
+    NoHeader {
+        /// The file.
+        name: String,
+    },
+    /// It was written by a newer pvlab.
+    #[error(
+        "{name} is a trace of version {version}, and this pvlab reads version {SCHEMA_VERSION}; \
+         use the pvlab that wrote it, or a newer one"
+    )]
+    Newer {
+        /// The file.
+        name: String,
+        /// Its version.
+        version: String,
+    },
+    /// It makes no sense somewhere.
+    #[error("{name} is damaged at {place}: {why}; copy it again, or trace again")]
+    Damaged {
+        /// The file.
+        name: String,
+        /// Where.
+        place: String,
+        /// What is wrong there.
+        why: String,
+    },
+}
+
+/// A [`ReadError`] that does not know the file's name.
+pub(super) enum Fault {
+    Read(io::Error),
+    Foreign(String),
+    NoHeader,
+    Newer(String),
+    Damaged { place: String, why: String },
+}
+
+impl Fault {
+    pub(super) const fn at(place: String, why: String) -> Self {
+        Self::Damaged { place, why }
+    }
+
+    fn of(self, name: String) -> ReadError {
+        match self {
+            Self::Read(source) => ReadError::Read { name, source },
+            Self::Foreign(what) => ReadError::Foreign { name, what },
+            Self::NoHeader => ReadError::NoHeader { name },
+            Self::Newer(version) => ReadError::Newer { name, version },
+            Self::Damaged { place, why } => ReadError::Damaged { name, place, why },
+        }
+    }
+}
+
+impl From<io::Error> for Fault {
+    fn from(source: io::Error) -> Self {
+        Self::Read(source)
+    }
+}
+
+/// A trace being read.
+pub(super) struct Reading<F> {
+    header: Option<Header>,
+    on_event: F,
+    last: u64,
+    events: u64,
+    dropped: u64,
+    unknown: u64,
+    end: Option<End>,
+}
+
+impl<F: FnMut(&Header, &Event)> Reading<F> {
+    /// Takes the header.
+    pub(super) fn header(&mut self, json: serde_json::Value) -> Result<&Header, Fault> {
+        match json.get("schema").and_then(serde_json::Value::as_str) {
+            Some(schema) => check_schema(schema)?,
+            None => return Err(Fault::Foreign("JSON of another kind,".to_owned())),
+        }
+        let damaged = |why| Fault::at("its header".to_owned(), why);
+        let header: Header =
+            serde_json::from_value(json).map_err(|why| damaged(why.to_string()))?;
+        header.check().map_err(|why| damaged(why.to_string()))?;
+        Ok(self.header.insert(header))
+    }
+
+    /// Takes an event, or says what is wrong with it.
+    pub(super) fn event(&mut self, event: &Event) -> Result<(), String> {
+        let Some(header) = &self.header else {
+            return Err("an event before the header".to_owned());
+        };
+        if !header.has(event.place) {
+            return Err(format!(
+                "the header has no vCPU {} of VM {}",
+                event.place.vcpu, event.place.vm
+            ));
+        }
+        if event.at < self.last {
+            return Err(format!(
+                "an event at {} ns comes after one at {} ns",
+                event.at, self.last
+            ));
+        }
+        self.last = event.at;
+        self.events += 1;
+        if let What::Gap { dropped } = event.what {
+            self.dropped = self.dropped.saturating_add(dropped);
+        }
+        (self.on_event)(header, event);
+        Ok(())
+    }
+
+    /// Takes an event of a kind that is not known.
+    pub(super) fn unknown(&mut self) {
+        self.unknown += 1;
+    }
+
+    /// Takes the end.
+    pub(super) fn end(&mut self, end: End) {
+        self.end = Some(end);
+    }
+
+    /// Whether the end has been read.
+    pub(super) fn ended(&self) -> bool {
+        self.end.is_some()
+    }
+
+    fn summary(self) -> Result<Summary, Fault> {
+        let end_ns = self.end.as_ref().map_or(self.last, |end| end.end_ns);
+        if end_ns < self.last {
+            let why = format!("it is at {end_ns} ns, before the event at {} ns", self.last);
+            return Err(Fault::at("its end".to_owned(), why));
+        }
+        if let Some(end) = &self.end
+            && end.events != self.events + self.unknown
+        {
+            let why = format!("it counts {} events, {} are there", end.events, self.events);
+            return Err(Fault::at("its end".to_owned(), why));
+        }
+        Ok(Summary {
+            header: self.header.ok_or(Fault::NoHeader)?,
+            end_ns,
+            complete: self.end.is_some(),
+            events: self.events,
+            dropped: self.dropped,
+            unknown: self.unknown,
+            end: self.end,
+        })
+    }
+}
+
+/// Whether the schema is one that can be read.
+pub(super) fn check_schema(schema: &str) -> Result<(), Fault> {
+    let Some(version) = schema.strip_prefix(SCHEMA_KIND) else {
+        return Err(Fault::Foreign(format!("a report ({schema}),")));
+    };
+    match version.parse::<u32>() {
+        Ok(SCHEMA_VERSION) => Ok(()),
+        _ => Err(Fault::Newer(version.chars().take(20).collect())),
+    }
+}
+
+/// JSON that is no header.
+pub(super) fn foreign_json(start: &[u8]) -> Fault {
+    match schema(start) {
+        Some(schema) => match check_schema(schema) {
+            Ok(()) => Fault::at("its header".to_owned(), "it is no JSON".to_owned()),
+            Err(fault) => fault,
+        },
+        None => Fault::Foreign("JSON of another kind,".to_owned()),
+    }
+}
+
+/// The value of the first `"schema"` in a piece of JSON.
+fn schema(json: &[u8]) -> Option<&str> {
+    const KEY: &[u8] = b"\"schema\"";
+    let key = json.windows(KEY.len()).take(4096).position(|w| w == KEY)?;
+    let after = &json[key + KEY.len()..];
+    let begin = after.iter().position(|&b| b == b'"')? + 1;
+    let value = after[begin..].iter().take(64);
+    let length = value.into_iter().position(|&b| b == b'"')?;
+    std::str::from_utf8(&after[begin..begin + length]).ok()
+}

@@ -1,0 +1,249 @@
+//! Where the events of a trace go: files that are written as the trace is made.
+//!
+//! Nothing is kept but one buffer, however long the trace. What is written stays, whatever happens
+//! afterwards, and can be read: every file begins with its header, and only its end tells that it is
+//! complete.
+
+use super::header::{End, Header, HeaderError};
+use super::{Event, Place, What, perfetto, raw};
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+
+/// Bytes gathered before they are written.
+const BUFFER: usize = 256 << 10;
+
+/// Takes the events of a trace, in the order of time.
+pub trait Sink: Send {
+    /// Takes the next event.
+    ///
+    /// # Errors
+    /// See [`WriteError`]. After one, nothing more is taken.
+    fn event(&mut self, event: &Event) -> Result<(), WriteError>;
+
+    /// Writes what has been gathered, so that a reader of the file finds it.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    fn flush(&mut self) -> Result<(), WriteError>;
+
+    /// Ends the trace. Yields the end as written, with the counts.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    fn finish(self: Box<Self>, end: End) -> Result<End, WriteError>;
+}
+
+/// Kinds of trace files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// A Perfetto trace, to be looked at.
+    Perfetto,
+    /// A line of JSON for each event, to be processed.
+    JsonLines,
+}
+
+/// Creates the file, or empties it, and writes the header.
+///
+/// # Errors
+/// See [`WriteError`].
+pub fn create(path: &Path, format: Format, header: &Header) -> Result<Box<dyn Sink>, WriteError> {
+    let name = path.display().to_string();
+    match File::create(path) {
+        Ok(file) => to(Box::new(file), name, format, header),
+        Err(source) => Err(WriteError::Create { name, source }),
+    }
+}
+
+/// Writes to a stream with that name, beginning with the header.
+///
+/// # Errors
+/// See [`WriteError`].
+pub fn to(
+    stream: Box<dyn Write + Send>,
+    name: String,
+    format: Format,
+    header: &Header,
+) -> Result<Box<dyn Sink>, WriteError> {
+    header.check().map_err(WriteError::Header)?;
+    let out = Out::new(stream, name);
+    let mut sink: Box<dyn Sink> = match format {
+        Format::Perfetto => Box::new(perfetto::Writer::new(out, header)?),
+        Format::JsonLines => Box::new(raw::Writer::new(out, header)?),
+    };
+    // Finds out now, and not after the run, that the file cannot be written.
+    sink.flush()?;
+    Ok(sink)
+}
+
+/// Why a trace file could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// It cannot be created.
+    #[error("cannot create {name}: {source}; name another file with -o")]
+    Create {
+        /// The file.
+        name: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// It cannot be written any more.
+    #[error("cannot write {name}: {source}; {}", kept(*.written))]
+    Write {
+        /// The file.
+        name: String,
+        /// Why.
+        source: io::Error,
+        /// Bytes that have been written.
+        written: u64,
+    },
+    /// The header is of no use.
+    #[error("cannot write the trace: {0}")]
+    Header(#[source] HeaderError),
+    /// Header or end do not become JSON.
+    #[error("cannot write the trace: {0}")]
+    Json(#[source] serde_json::Error),
+    /// Events do not come in the order of time.
+    #[error("cannot write the trace: an event at {at} ns comes after one at {before} ns")]
+    Order {
+        /// Time of the event, ns.
+        at: u64,
+        /// Time of the one before it, ns.
+        before: u64,
+    },
+    /// An event of a vCPU that the header does not have.
+    #[error("cannot write the trace: it has no vCPU {} of VM {}", .0.vcpu, .0.vm)]
+    NoSuchVcpu(Place),
+}
+
+fn kept(written: u64) -> String {
+    match written {
+        0 => "nothing was written; make room or name another file with -o".to_owned(),
+        n => format!("the {n} bytes before are kept and readable; make room for the rest"),
+    }
+}
+
+/// A buffered stream that knows its name and how much of it has been written.
+pub(super) struct Out {
+    stream: Box<dyn Write + Send>,
+    name: String,
+    written: u64,
+    failed: bool,
+    /// Bytes to be written. Writers append; [`Out::drain`] has to be called now and then.
+    pub(super) buffer: Vec<u8>,
+}
+
+impl Out {
+    fn new(stream: Box<dyn Write + Send>, name: String) -> Self {
+        Self {
+            stream,
+            name,
+            written: 0,
+            failed: false,
+            // An event needs far less than the room above.
+            buffer: Vec::with_capacity(BUFFER + (BUFFER >> 2)),
+        }
+    }
+
+    /// Bytes written and to be written.
+    pub(super) fn position(&self) -> u64 {
+        self.written + self.buffer.len() as u64
+    }
+
+    /// Writes the buffer if it is full.
+    pub(super) fn drain(&mut self) -> Result<(), WriteError> {
+        if self.buffer.len() < BUFFER {
+            return Ok(());
+        }
+        self.write_out()
+    }
+
+    /// Writes the buffer.
+    #[cold]
+    pub(super) fn write_out(&mut self) -> Result<(), WriteError> {
+        let mut done = 0;
+        let result = loop {
+            if done == self.buffer.len() {
+                break Ok(());
+            }
+            match self.stream.write(&self.buffer[done..]) {
+                Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => done += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => break Err(error),
+            }
+        };
+        self.written += done as u64;
+        self.buffer.clear();
+        result.and_then(|()| self.stream.flush()).map_err(|source| {
+            self.failed = true;
+            WriteError::Write {
+                name: self.name.clone(),
+                source,
+                written: self.written,
+            }
+        })
+    }
+}
+
+impl Drop for Out {
+    /// Keeps what a trace has gathered that ends without [`Sink::finish`].
+    fn drop(&mut self) {
+        if !self.failed {
+            // There is nobody left to tell.
+            let _ = self.write_out();
+        }
+    }
+}
+
+/// What every writer checks and counts.
+pub(super) struct Progress {
+    /// Number of vCPUs of each VM.
+    vcpus: Vec<usize>,
+    /// Time of the last event.
+    last: u64,
+    events: u64,
+    dropped: u64,
+}
+
+impl Progress {
+    pub(super) fn new(header: &Header) -> Self {
+        Self {
+            vcpus: header.vms.iter().map(|vm| vm.vcpus.len()).collect(),
+            last: 0,
+            events: 0,
+            dropped: 0,
+        }
+    }
+
+    /// Notes an event that is about to be written.
+    #[inline]
+    pub(super) fn event(&mut self, event: &Event) -> Result<(), WriteError> {
+        if event.at < self.last {
+            return Err(WriteError::Order {
+                at: event.at,
+                before: self.last,
+            });
+        }
+        let vcpus = self.vcpus.get(usize::from(event.place.vm));
+        if vcpus.is_none_or(|&vcpus| usize::from(event.place.vcpu) >= vcpus) {
+            return Err(WriteError::NoSuchVcpu(event.place));
+        }
+        self.last = event.at;
+        self.events += 1;
+        if let What::Gap { dropped } = event.what {
+            self.dropped = self.dropped.saturating_add(dropped);
+        }
+        Ok(())
+    }
+
+    /// The end with the counts, and not before the last event.
+    pub(super) fn end(&self, end: End) -> End {
+        End {
+            end_ns: end.end_ns.max(self.last),
+            events: self.events,
+            dropped: self.dropped,
+            ..end
+        }
+    }
+}
