@@ -4,6 +4,7 @@
 //! threads leave and take CPUs. Merged by time they are one stream of [`Event`]s, from which the
 //! account of all waiting and the trace files are made, one event after another.
 
+pub mod account;
 pub mod event;
 pub mod header;
 mod perfetto;

@@ -1,0 +1,168 @@
+//! Who is next: the order of the waiters, as far as events tell.
+//!
+//! * Queues: the pending waiter, which says `Head` without having queued, is before the queue. The
+//!   front of the queue has said `Head`; or queued behind the vCPU that acquired through the queue last,
+//!   so that it has been handed the queue and may not know yet; or queued behind nobody. Failing these,
+//!   it is a vCPU that others say they are behind and that could not say itself yet where it is.
+//! * Tickets: the waiter with the ticket that is served. If the ticket served is not known yet, the one
+//!   with the smallest ticket (16 bits that wrap).
+
+/// No vCPU.
+const NOBODY: u16 = u16::MAX;
+
+/// Who is next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// That vCPU.
+    Vcpu(u16),
+    /// Someone with a ticket that could not say so yet; else the one with the smallest ticket known.
+    Unseen(u16),
+    /// Nobody, or whoever comes first.
+    Anyone,
+}
+
+/// Who a waiter has queued behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ahead {
+    /// Nobody, or one that has acquired the lock since.
+    Nobody,
+    /// That waiter.
+    Waiter(u16),
+    /// One of whose events some are missing.
+    Unknown,
+}
+
+/// The order of a lock's waiters.
+#[derive(Debug)]
+pub(super) struct Order {
+    pending: Option<u16>,
+    front: Option<u16>,
+    unplaced: Option<u16>,
+    /// For each vCPU the one behind it in the queue.
+    successors: Vec<u16>,
+    /// Tickets and who waits with them, at the ticket's low bits. Those that wait at a time are in a
+    /// row, so they do not meet.
+    tickets: Vec<(u16, u16)>,
+    ticketed: usize,
+    serving: Option<u16>,
+}
+
+impl Order {
+    pub(super) fn new(vcpus: usize) -> Self {
+        Self {
+            pending: None,
+            front: None,
+            unplaced: None,
+            successors: vec![NOBODY; vcpus],
+            tickets: vec![(0, NOBODY); vcpus.next_power_of_two()],
+            ticketed: 0,
+            serving: None,
+        }
+    }
+
+    pub(super) fn next(&self) -> Next {
+        match self.pending.or(self.front).or(self.unplaced) {
+            Some(vcpu) => Next::Vcpu(vcpu),
+            None if self.ticketed == 0 => Next::Anyone,
+            None => self.next_by_ticket(),
+        }
+    }
+
+    fn next_by_ticket(&self) -> Next {
+        if let Some(serving) = self.serving {
+            let (ticket, vcpu) = self.tickets[self.slot(serving)];
+            if vcpu != NOBODY && ticket == serving {
+                return Next::Vcpu(vcpu);
+            }
+        }
+        let mut waiting = self.tickets.iter().filter(|(_, vcpu)| *vcpu != NOBODY);
+        let Some(&(base, first)) = waiting.next() else {
+            return Next::Anyone;
+        };
+        // Tickets that wait are less than half the circle apart: smaller is what lies behind `base`.
+        let distance = |ticket: u16| ticket.wrapping_sub(base).cast_signed();
+        let smallest = waiting
+            .min_by_key(|(ticket, _)| distance(*ticket))
+            .filter(|(ticket, _)| distance(*ticket) < 0)
+            .map_or(first, |&(_, vcpu)| vcpu);
+        match self.serving {
+            Some(_) => Next::Unseen(smallest),
+            None => Next::Vcpu(smallest),
+        }
+    }
+
+    fn slot(&self, ticket: u16) -> usize {
+        usize::from(ticket) & (self.tickets.len() - 1)
+    }
+
+    /// `vcpu` has queued.
+    pub(super) fn queued(&mut self, vcpu: u16, ahead: Ahead) {
+        self.unplaced = self.unplaced.filter(|&unplaced| unplaced != vcpu);
+        match ahead {
+            Ahead::Nobody => self.front = Some(vcpu),
+            Ahead::Waiter(before) => self.successors[usize::from(before)] = vcpu,
+            Ahead::Unknown => {}
+        }
+    }
+
+    /// Somebody is behind `vcpu`, which has not said yet where it is.
+    pub(super) fn named(&mut self, vcpu: u16) {
+        self.unplaced = Some(vcpu);
+    }
+
+    pub(super) fn ticket(&mut self, vcpu: u16, ticket: u16) {
+        let slot = self.slot(ticket);
+        self.ticketed += usize::from(self.tickets[slot].1 == NOBODY);
+        self.tickets[slot] = (ticket, vcpu);
+    }
+
+    /// `vcpu` says it is next: in the queue if it has `queued`.
+    pub(super) fn head(&mut self, vcpu: u16, queued: bool) {
+        if queued {
+            self.front = Some(vcpu);
+            self.unplaced = self.unplaced.filter(|&unplaced| unplaced != vcpu);
+        } else {
+            self.pending = Some(vcpu);
+        }
+    }
+
+    /// `vcpu` has acquired the lock; returns its successor if that was through the queue.
+    pub(super) fn acquired(&mut self, vcpu: u16, ticket: Option<u16>, queue: bool) -> Option<u16> {
+        self.forget(vcpu, ticket);
+        if ticket.is_some() {
+            self.serving = ticket;
+        }
+        let successor = &mut self.successors[usize::from(vcpu)];
+        let successor = std::mem::replace(successor, NOBODY);
+        (queue && successor != NOBODY).then_some(successor)
+    }
+
+    /// `vcpu` has been handed the queue.
+    pub(super) fn handed(&mut self, vcpu: u16) {
+        self.front = Some(vcpu);
+    }
+
+    pub(super) fn released(&mut self) {
+        self.serving = self.serving.map(|ticket| ticket.wrapping_add(1));
+    }
+
+    /// `vcpu` does not wait any more.
+    pub(super) fn forget(&mut self, vcpu: u16, ticket: Option<u16>) {
+        for place in [&mut self.pending, &mut self.front, &mut self.unplaced] {
+            *place = place.filter(|&place| place != vcpu);
+        }
+        if let Some(ticket) = ticket {
+            let slot = self.slot(ticket);
+            if self.tickets[slot] == (ticket, vcpu) {
+                self.tickets[slot].1 = NOBODY;
+                self.ticketed -= 1;
+            }
+        }
+    }
+
+    /// Events of `vcpu` are missing.
+    pub(super) fn gap(&mut self, vcpu: u16) {
+        self.successors[usize::from(vcpu)] = NOBODY;
+        self.serving = None;
+    }
+}

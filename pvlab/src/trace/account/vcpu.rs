@@ -1,0 +1,179 @@
+//! A vCPU: whether it runs, and what it acquires.
+
+use super::clock::Clocks;
+use super::result::{Part, Parts};
+use crate::trace::What;
+
+/// How far an acquisition is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Waiting,
+    Holding,
+}
+
+/// An acquisition in progress.
+#[derive(Clone, Debug)]
+pub(super) struct Acquisition {
+    pub(super) lock: u16,
+    pub(super) stage: Stage,
+    /// Its beginning was not seen: it takes its place among the waiters, but is not accounted.
+    pub(super) phantom: bool,
+    /// It has a place in the queue, or a ticket, or is the pending waiter.
+    pub(super) placed: bool,
+    /// It has said that it is next.
+    pub(super) head: bool,
+    pub(super) ticket: Option<u16>,
+    /// The time stamp of its start.
+    pub(super) start: u64,
+    /// Its index among the lock's waiters.
+    pub(super) index: usize,
+    /// The lock's clocks when its parts were brought up to date.
+    pub(super) seen: Clocks,
+    /// Of the time since, how long the lock waited for this one to run.
+    pub(super) next_off: u64,
+    pub(super) parts: Parts,
+    /// It was woken to take the lock, and has not taken it yet.
+    pub(super) woken_as_next: bool,
+    /// Releases of the lock up to its last yield, if that may turn out futile.
+    pub(super) yielded_at: Option<u64>,
+}
+
+impl Acquisition {
+    pub(super) fn new(lock: u16, stage: Stage, start: u64, seen: Clocks) -> Self {
+        Self {
+            lock,
+            stage,
+            phantom: false,
+            placed: false,
+            head: false,
+            ticket: None,
+            start,
+            index: 0,
+            seen,
+            next_off: 0,
+            parts: Parts::default(),
+            woken_as_next: false,
+            yielded_at: None,
+        }
+    }
+
+    /// Brings the parts up to date; `own` was its part so far while it could take the lock.
+    pub(super) fn settle(&mut self, clocks: &Clocks, own: Part) {
+        clocks.add_since(&self.seen, own, self.placed, &mut self.parts);
+        self.parts
+            .shift(Part::NextPreempted, Part::OwnPreemption, self.next_off);
+        self.next_off = 0;
+        self.seen = *clocks;
+    }
+}
+
+/// A halt that goes on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Halt {
+    pub(super) lock: u16,
+    /// When it was kicked.
+    pub(super) kicked: Option<u64>,
+}
+
+/// A vCPU.
+#[derive(Debug)]
+pub(super) struct Vcpu {
+    on_cpu: bool,
+    in_guest: bool,
+    blocked: bool,
+    pub(super) injected: bool,
+    pub(super) switches_seen: bool,
+    /// Since when it has not run.
+    off_since: u64,
+    pub(super) halt: Option<Halt>,
+    /// Kicked while it did not halt: the next halt ends at once.
+    pub(super) kick_pending: bool,
+    /// The lock it has released, as long as it has done nothing else.
+    pub(super) releasing: Option<u16>,
+    /// Some of its events are missing, and it has not begun anew since.
+    pub(super) lost: bool,
+    pub(super) acquisitions: Vec<Acquisition>,
+}
+
+impl Vcpu {
+    pub(super) fn new() -> Self {
+        Self {
+            on_cpu: true,
+            in_guest: true,
+            blocked: false,
+            injected: false,
+            switches_seen: false,
+            off_since: 0,
+            halt: None,
+            kick_pending: false,
+            releasing: None,
+            lost: false,
+            acquisitions: Vec::with_capacity(4),
+        }
+    }
+
+    pub(super) fn runs(&self) -> bool {
+        self.on_cpu && self.in_guest && !self.blocked && !self.injected
+    }
+
+    /// Why it waits for a lock that it could take.
+    pub(super) fn own_part(&self) -> Part {
+        match self.halt {
+            Some(Halt {
+                kicked: Some(_), ..
+            }) => Part::KickToRun,
+            Some(_) => Part::HandOver,
+            None if self.runs() => Part::HandOver,
+            None => Part::OwnPreemption,
+        }
+    }
+
+    /// Since when it has not run, or has been kicked without being up.
+    pub(super) fn absent_since(&self) -> u64 {
+        let kicked = self.halt.and_then(|halt| halt.kicked);
+        kicked.unwrap_or(self.off_since)
+    }
+
+    pub(super) fn position(&self, lock: u16) -> Option<usize> {
+        self.acquisitions.iter().position(|a| a.lock == lock)
+    }
+
+    /// What a host event makes of `(on_cpu, in_guest, blocked, injected)`.
+    fn after(&self, what: &What) -> (bool, bool, bool, bool) {
+        let Self {
+            on_cpu,
+            in_guest,
+            blocked,
+            injected,
+            ..
+        } = *self;
+        match what {
+            What::SwitchIn { .. } => (true, in_guest, blocked, injected),
+            What::SwitchOut { .. } => (false, in_guest, blocked, injected),
+            What::Enter => (on_cpu, true, false, false),
+            What::Exit(_) => (on_cpu, false, blocked, injected),
+            What::Blocked => (on_cpu, in_guest, true, injected),
+            What::Unblocked => (on_cpu, in_guest, false, injected),
+            What::Injected { .. } => (on_cpu, in_guest, blocked, true),
+            // It was in the guest and did something; only its host CPU is another's to tell.
+            What::Lock { .. } => (on_cpu, in_guest, blocked, false),
+            What::Gap { .. } => (on_cpu, in_guest, blocked, injected),
+        }
+    }
+
+    /// Whether `what` changes whether it runs.
+    pub(super) fn is_changed_by(&self, what: &What) -> bool {
+        let (on_cpu, in_guest, blocked, injected) = self.after(what);
+        (on_cpu && in_guest && !blocked && !injected) != self.runs() || injected != self.injected
+    }
+
+    /// Takes in a host event.
+    pub(super) fn apply(&mut self, what: &What, now: u64) {
+        let ran = self.runs();
+        (self.on_cpu, self.in_guest, self.blocked, self.injected) = self.after(what);
+        self.switches_seen |= matches!(what, What::SwitchIn { .. } | What::SwitchOut { .. });
+        if ran && !self.runs() {
+            self.off_since = now;
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! A VM: its locks and vCPUs, and the state of each lock that follows from both.
+
+use super::VmSetup;
+use super::clock::Class;
+use super::episode::{Close, EpisodeKind, Open};
+use super::lock::{Lock, QUIET_NS};
+use super::order::Next;
+use super::result::{Tally, VmAccount};
+use super::vcpu::{Stage, Vcpu};
+use crate::trace::{Event, What};
+
+/// A VM.
+#[derive(Debug)]
+pub(super) struct Vm {
+    kind: &'static str,
+    pub(super) locks: Vec<Lock>,
+    pub(super) vcpus: Vec<Vcpu>,
+}
+
+impl Vm {
+    pub(super) fn new(setup: &VmSetup) -> Self {
+        let traits = setup.lock.traits();
+        let steals = traits.queues && !traits.fair;
+        Self {
+            kind: setup.lock.name(),
+            locks: (0..setup.locks)
+                .map(|_| Lock::new(steals, setup.vcpus))
+                .collect(),
+            vcpus: (0..setup.vcpus).map(|_| Vcpu::new()).collect(),
+        }
+    }
+
+    /// Takes in an event. False if it names something that there is not.
+    pub(super) fn event(&mut self, event: &Event, now: u64) -> bool {
+        let v = event.place.vcpu;
+        if usize::from(v) >= self.vcpus.len() {
+            return false;
+        }
+        if self.vcpu(v).is_changed_by(&event.what) {
+            self.change(v, now, |vcpu| vcpu.apply(&event.what, now));
+        } else {
+            self.vcpus[usize::from(v)].apply(&event.what, now);
+        }
+        match event.what {
+            What::Lock { lock, step } => {
+                return usize::from(lock) < self.locks.len()
+                    && self.step(v, lock, step, event.at, now);
+            }
+            What::Enter => self.up(v, now),
+            What::Injected { ns } => self.injected(v, ns),
+            What::Gap { .. } => self.gap(v, now),
+            _ => {}
+        }
+        true
+    }
+
+    pub(super) fn vcpu(&self, v: u16) -> &Vcpu {
+        &self.vcpus[usize::from(v)]
+    }
+
+    pub(super) fn lock_mut(&mut self, l: u16) -> &mut Lock {
+        &mut self.locks[usize::from(l)]
+    }
+
+    /// Changes the state of a vCPU, with the clocks of all that depends on it read before and the
+    /// locks' states found anew after.
+    pub(super) fn change(&mut self, v: u16, now: u64, change: impl FnOnce(&mut Vcpu)) {
+        let vcpu = self.vcpu(v);
+        let (count, releasing, ran) = (vcpu.acquisitions.len(), vcpu.releasing, vcpu.runs());
+        for i in 0..count {
+            let l = self.vcpu(v).acquisitions[i].lock;
+            self.advance(l, now);
+            self.settle(v, i);
+        }
+        if let Some(l) = releasing {
+            self.advance(l, now);
+        }
+        change(&mut self.vcpus[usize::from(v)]);
+
+        let wakes = !ran && self.vcpu(v).runs();
+        for i in 0..count {
+            let acquisition = &self.vcpu(v).acquisitions[i];
+            let (l, waits) = (acquisition.lock, acquisition.stage == Stage::Waiting);
+            if wakes && waits && self.locks[usize::from(l)].class == Class::Open {
+                let mut others = self.locks[usize::from(l)].waiters.iter();
+                // From now on somebody can take it.
+                if !others.any(|&other| other != v && self.vcpu(other).runs()) {
+                    self.lock_mut(l).quiet_since = now;
+                }
+            }
+            self.check_suspect(l);
+            self.reclassify(l, now);
+        }
+        if let Some(l) = releasing {
+            self.check_suspect(l);
+            self.reclassify(l, now);
+        }
+    }
+
+    /// Clears a suspect that is none any more, after a vCPU has come or gone.
+    fn check_suspect(&mut self, l: u16) {
+        let lock = &self.locks[usize::from(l)];
+        let Some(suspect) = lock.suspect else {
+            return;
+        };
+        let takeable = lock.class != Class::Open || self.some_waiter_runs(l);
+        if self.vcpu(suspect).runs() || !takeable {
+            self.lock_mut(l).suspect = None;
+        }
+    }
+
+    pub(super) fn some_waiter_runs(&self, l: u16) -> bool {
+        let mut waiters = self.locks[usize::from(l)].waiters.iter();
+        waiters.any(|&v| self.vcpu(v).runs())
+    }
+
+    /// Brings the parts of an acquisition up to date with its lock's clocks.
+    pub(super) fn settle(&mut self, v: u16, i: usize) {
+        let vcpu = &mut self.vcpus[usize::from(v)];
+        let own = vcpu.own_part();
+        let acquisition = &mut vcpu.acquisitions[i];
+        if acquisition.stage == Stage::Waiting {
+            let clocks = &self.locks[usize::from(acquisition.lock)].clocks;
+            acquisition.settle(clocks, own);
+        }
+    }
+
+    /// Brings a lock's clocks up to `now`.
+    pub(super) fn advance(&mut self, l: u16, now: u64) {
+        let lock = &mut self.locks[usize::from(l)];
+        if now <= lock.since {
+            return;
+        }
+        let since = std::mem::replace(&mut lock.since, now);
+        let ns = now - since;
+        lock.waited += ns * lock.waiters.len() as u64;
+        lock.clocks.add(lock.class, ns);
+
+        match lock.class {
+            Class::HolderOff => {
+                let holder = lock.holder.map(|v| &self.vcpus[usize::from(v)]);
+                if holder.is_some_and(|holder| holder.injected) {
+                    lock.tally.injected.holder_found_ns += ns;
+                }
+            }
+            class if class.next_is_off() => {
+                let next = lock.next.map(|v| &mut self.vcpus[usize::from(v)]);
+                if let Some(next) = next {
+                    if next.injected {
+                        lock.tally.injected.next_found_ns += ns;
+                    }
+                    if let Some(i) = next.position(l) {
+                        next.acquisitions[i].next_off += ns;
+                    }
+                }
+            }
+            class if class == Class::Open || class.next_runs() => self.doubt(l, since, now),
+            _ => {}
+        }
+    }
+
+    /// The lock should have been taken in [since, now): if that went on for too long and there is a
+    /// suspect, the time was the suspect's.
+    fn doubt(&mut self, l: u16, since: u64, now: u64) {
+        let lock = &self.locks[usize::from(l)];
+        let from = since.max(lock.quiet_since + QUIET_NS);
+        if now <= from || lock.waiters.is_empty() {
+            return;
+        }
+        let Some(suspect) = lock.suspect.or_else(|| self.suspect(l)) else {
+            return;
+        };
+        let off_since = self.vcpu(suspect).absent_since();
+        let lock = self.lock_mut(l);
+        let class = lock.class;
+        lock.clocks.shift(class, Class::HolderOff, now - from);
+        if lock.suspect.is_none() {
+            // The wait since `from` is this episode's already.
+            let waited = lock.waited - (now - from) * lock.waiters.len() as u64;
+            let open = Open {
+                kind: EpisodeKind::Lhp,
+                vcpu: suspect,
+                at: from,
+                off_since,
+                waited,
+                waits: lock.waiters.contains(&suspect),
+            };
+            lock.suspect = Some(suspect);
+            // There was no episode: nobody was missed in this state.
+            lock.episode = Some(open);
+        }
+    }
+
+    /// Who may hold the lock that looks free.
+    fn suspect(&self, l: u16) -> Option<u16> {
+        let lock = &self.locks[usize::from(l)];
+        let runs = |v: u16| self.vcpu(v).runs();
+        // If nobody can take it, that it is not taken proves nothing.
+        if lock.class == Class::Open && !self.some_waiter_runs(l) {
+            return None;
+        }
+        lock.releaser.filter(|&v| !runs(v)).or_else(|| {
+            let mut waiters = lock.waiters.iter().copied();
+            waiters.find(|&v| !runs(v) && !self.is_placed(v, l))
+        })
+    }
+
+    pub(super) fn is_placed(&self, v: u16, l: u16) -> bool {
+        let vcpu = self.vcpu(v);
+        vcpu.position(l)
+            .is_some_and(|i| vcpu.acquisitions[i].placed)
+    }
+
+    /// Whether that vCPU waits for the lock.
+    pub(super) fn waits(&self, v: u16, l: u16) -> bool {
+        let vcpu = self.vcpu(v);
+        vcpu.position(l)
+            .is_some_and(|i| vcpu.acquisitions[i].stage == Stage::Waiting)
+    }
+
+    /// The waiter that is to have the lock next.
+    pub(super) fn next(&self, l: u16) -> Option<u16> {
+        let lock = &self.locks[usize::from(l)];
+        match lock.order.next() {
+            Next::Vcpu(v) => Some(v),
+            Next::Anyone => None,
+            // A vCPU that does not run is the likelier to have been cut short.
+            Next::Unseen(smallest) => {
+                let unseen = || lock.waiters.iter().filter(|&&v| !self.is_placed(v, l));
+                let absent = unseen().find(|&&v| !self.vcpu(v).runs());
+                absent.or(unseen().next()).copied().or(Some(smallest))
+            }
+        }
+    }
+
+    fn classify(&self, l: u16) -> (Class, Option<u16>) {
+        let lock = &self.locks[usize::from(l)];
+        if let Some(holder) = lock.holder {
+            let class = if self.vcpu(holder).runs() {
+                Class::HolderRunning
+            } else {
+                Class::HolderOff
+            };
+            return (class, None);
+        }
+        if !lock.known {
+            return (Class::Unknown, None);
+        }
+        let Some(next) = self.next(l) else {
+            return (Class::Open, None);
+        };
+        let vcpu = self.vcpu(next);
+        let head = vcpu.position(l).is_some_and(|i| vcpu.acquisitions[i].head);
+        let stealable = lock.steals && !(head && vcpu.halt.is_none());
+        (Class::free(vcpu.own_part(), stealable), Some(next))
+    }
+
+    /// Finds a lock's state anew. Its clocks must be up to date.
+    pub(super) fn reclassify(&mut self, l: u16, now: u64) {
+        let (class, next) = self.classify(l);
+        let lock = self.lock_mut(l);
+        if (class, next) != (lock.class, lock.next) {
+            lock.class = class;
+            lock.next = next;
+            lock.quiet_since = now;
+            lock.suspect = None;
+        }
+        self.follow_episode(l, now);
+    }
+
+    /// Ends and begins the episodes that the lock's state implies.
+    fn follow_episode(&mut self, l: u16, now: u64) {
+        let lock = &self.locks[usize::from(l)];
+        let others = lock.waiters.len() > 1;
+        let missed = match lock.class {
+            Class::HolderOff if !lock.waiters.is_empty() => lock.holder.zip(Some(EpisodeKind::Lhp)),
+            class if others && class.next_is_off() => lock.next.zip(Some(EpisodeKind::Lwp)),
+            class if others && class.next_is_kicked() => lock.next.zip(Some(EpisodeKind::Kick)),
+            _ => lock.suspect.zip(Some(EpisodeKind::Lhp)),
+        };
+        if lock.episode.map(|open| (open.vcpu, open.kind)) == missed {
+            return;
+        }
+        self.close_episode(l, now);
+        let absent_since = |v: u16| self.vcpus[usize::from(v)].absent_since();
+        let lock = &self.locks[usize::from(l)];
+        self.locks[usize::from(l)].episode = missed.map(|(vcpu, kind)| Open {
+            kind,
+            vcpu,
+            at: now,
+            off_since: absent_since(vcpu),
+            waited: lock.waited,
+            waits: lock.waiters.contains(&vcpu),
+        });
+    }
+
+    fn close_episode(&mut self, l: u16, now: u64) {
+        let lock = &mut self.locks[usize::from(l)];
+        let Some(open) = lock.episode.take() else {
+            return;
+        };
+        let end = Close {
+            lock: l,
+            now,
+            waited: lock.waited,
+            waiters: &lock.waiters,
+        };
+        let Tally {
+            lhp,
+            lwp,
+            kick,
+            stalls,
+            ..
+        } = &mut lock.tally;
+        let episodes = match open.kind {
+            EpisodeKind::Lhp => lhp,
+            EpisodeKind::Lwp => lwp,
+            EpisodeKind::Kick => kick,
+        };
+        open.close(end, episodes, stalls);
+    }
+
+    /// Ends the account at `end`; unfinished waits are measured up to `end_ns`.
+    pub(super) fn finish(mut self, vm: u16, end: u64, end_ns: u64, span_ns: u64) -> VmAccount {
+        for l in 0..u16::try_from(self.locks.len()).unwrap_or(u16::MAX) {
+            self.advance(l, end);
+            self.close_episode(l, end);
+        }
+        for v in 0..u16::try_from(self.vcpus.len()).unwrap_or(u16::MAX) {
+            for i in 0..self.vcpu(v).acquisitions.len() {
+                self.settle(v, i);
+            }
+        }
+        for vcpu in &self.vcpus {
+            let open = vcpu.acquisitions.iter();
+            for acquisition in open.filter(|a| a.stage == Stage::Waiting) {
+                let tally = &mut self.locks[usize::from(acquisition.lock)].tally;
+                if acquisition.phantom {
+                    tally.incomplete += 1;
+                    continue;
+                }
+                let wait = end_ns.max(acquisition.start) - acquisition.start;
+                tally.unfinished += 1;
+                tally.unfinished_wait_ns += wait;
+                tally.wait(wait, &acquisition.parts);
+            }
+        }
+        let mut total = Tally::default();
+        let mut locks = Vec::with_capacity(self.locks.len());
+        for mut lock in self.locks {
+            let tally = &mut lock.tally;
+            tally.holder_off_ns = lock.clocks.get(Class::HolderOff);
+            for episodes in [&mut tally.lhp, &mut tally.lwp, &mut tally.kick] {
+                episodes.set_rate(span_ns);
+            }
+            total.merge(tally);
+            locks.push(lock.tally);
+        }
+        let without = self.vcpus.iter().filter(|vcpu| !vcpu.switches_seen);
+        VmAccount {
+            vm,
+            lock: self.kind,
+            vcpus: self.vcpus.len(),
+            vcpus_without_switches: without.count(),
+            total,
+            locks,
+        }
+    }
+}
