@@ -7,6 +7,7 @@
 pub mod abi;
 pub mod hist;
 pub mod machine;
+pub mod trace;
 pub mod work;
 pub mod workload;
 

@@ -18,6 +18,9 @@ pub trait Machine: Platform {
         }
     }
 
+    /// Gives up the CPU for `ns`, as if the hypervisor had preempted this vCPU.
+    fn hold_off(ns: u32);
+
     /// Shows `message` to the host.
     fn log(message: &str);
 }

@@ -4,7 +4,7 @@ use crate::error::VmmError;
 use kvm_bindings::{Msrs, kvm_device_attr, kvm_msr_entry};
 use kvm_ioctls::VcpuFd;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use vmm_sys_util::ioctl::ioctl_with_ref;
 
 /// IA32_TIME_STAMP_COUNTER.
@@ -68,7 +68,28 @@ pub fn tsc_offset(vcpu: &VcpuFd) -> Result<u64, VmmError> {
         .wrapping_sub(before + (after - before) / 2))
 }
 
-/// The frequency of the host's TSC in kHz, measured once against the monotonic clock.
+/// CLOCK_MONOTONIC_RAW, ns: what the kernel stamps context switches with.
+pub fn raw_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicRaw);
+    // Since boot: neither negative nor near the end of 64 bits.
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
+        + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+/// The host's TSC and CLOCK_MONOTONIC_RAW at the same moment: of several bracketed readings, the
+/// tightest.
+pub fn pair() -> (u64, u64) {
+    let reading = || {
+        let before = now();
+        let ns = raw_ns();
+        let after = now();
+        (after - before, before + (after - before) / 2, ns)
+    };
+    let tightest = (0..8).map(|_| reading()).min_by_key(|&(width, ..)| width);
+    tightest.map_or_else(|| (now(), raw_ns()), |(_, ticks, ns)| (ticks, ns))
+}
+
+/// The frequency of the host's TSC in kHz, measured once against CLOCK_MONOTONIC_RAW.
 ///
 /// For machines without KVM, which knows it. Takes 20 ms the first time, and is good to some parts
 /// per million: each end is the tightest of several bracketed readings.
@@ -78,21 +99,10 @@ pub fn khz() -> u64 {
 }
 
 fn measure_khz() -> u64 {
-    let sample = || {
-        (0..10)
-            .map(|_| {
-                let before = now();
-                let time = Instant::now();
-                let after = now();
-                (after - before, before + (after - before) / 2, time)
-            })
-            .min_by_key(|&(width, ..)| width)
-            .map_or_else(|| (now(), Instant::now()), |(_, ticks, time)| (ticks, time))
-    };
-    let (first_ticks, first_time) = sample();
+    let (first_ticks, first_ns) = pair();
     std::thread::sleep(Duration::from_millis(20));
-    let (last_ticks, last_time) = sample();
-    let ns = (last_time - first_time).as_nanos().max(1);
-    let khz = u128::from(last_ticks - first_ticks) * 1_000_000 / ns;
+    let (last_ticks, last_ns) = pair();
+    let khz =
+        u128::from(last_ticks - first_ticks) * 1_000_000 / u128::from(last_ns - first_ns).max(1);
     u64::try_from(khz).unwrap_or(u64::MAX)
 }

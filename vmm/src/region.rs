@@ -1,8 +1,8 @@
 //! The host's side of the shared region: every access goes through `vm-memory`.
 
 use guest::abi::{
-    Control, Counter, Header, LOG_BYTES, Layout, LockSlot, MAGIC, Params, StealTime, Task, VERSION,
-    VcpuArea,
+    Control, Counter, Header, LOG_BYTES, Layout, LockSlot, MAGIC, Params, StealTime, Task,
+    TraceRing, VERSION, VcpuArea,
 };
 use guest::hist::{BUCKETS, Hist};
 use pvlock::{MAX_NODES, NodeRef};
@@ -11,10 +11,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vm_memory::{
     AtomicAccess, Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryError, GuestMemoryMmap,
+    WriteVolatile,
 };
 
 /// Bytes of a queue node of native size.
 const NODE_BYTES: usize = 16;
+
+/// The trace ring's state in a vCPU's area.
+const TRACE: usize = offset_of!(VcpuArea, trace);
 
 /// Guest memory could not be had, or an access fell outside it.
 #[derive(Debug, thiserror::Error)]
@@ -102,8 +106,12 @@ impl Region {
             params.tsc_khz,
             params.seed,
             params.flags,
+            params.trace_records,
+            params.preempt_whom,
+            params.preempt_share,
+            params.preempt_ns,
         ];
-        const { assert!(size_of::<Params>() == 13 * 8) };
+        const { assert!(size_of::<Params>() == 17 * 8) };
         for (i, word) in words.into_iter().enumerate() {
             self.store(offset_of!(Header, params) + 8 * i, word)?;
         }
@@ -116,6 +124,7 @@ impl Region {
                 (offset_of!(VcpuArea, locks), l.lock(0)),
                 (offset_of!(VcpuArea, percpu), l.percpu(0)),
                 (offset_of!(VcpuArea, hash), l.hash()),
+                (TRACE + offset_of!(TraceRing, records), l.trace(cpu)),
             ] {
                 self.store(area + field, seen_at + value as u64)?;
             }
@@ -123,6 +132,8 @@ impl Region {
                 area + offset_of!(VcpuArea, hash_slots),
                 l.hash_slots() as u64,
             )?;
+            let capacity = TRACE + offset_of!(TraceRing, capacity);
+            self.store(area + capacity, l.trace_records() as u64)?;
             let number = u32::try_from(cpu).unwrap_or(u32::MAX);
             self.store(area + offset_of!(VcpuArea, cpu), number)?;
         }
@@ -245,6 +256,41 @@ impl Region {
         self.load(self.layout.vcpu(cpu) + field)
     }
 
+    /// Moves what is in vCPU `cpu`'s trace ring to `to`, as little-endian words, and makes room for
+    /// more. Returns the number of records.
+    ///
+    /// # Errors
+    /// If `to` cannot be written: the records stay in the ring then.
+    pub fn drain_trace(&self, cpu: usize, to: &mut impl WriteVolatile) -> Result<u64> {
+        let ring = self.layout.vcpu(cpu) + TRACE;
+        // Acquire (in load) pairs with the vCPU's Release store of the head: records are complete.
+        let head = self.load::<u64>(ring + offset_of!(TraceRing, head))?;
+        let tail = self.load::<u64>(ring + offset_of!(TraceRing, tail))?;
+        let capacity = self.layout.trace_records() as u64;
+        let mut at = tail;
+        while at < head {
+            // Up to the end of the ring's memory, then from its start.
+            let place = at % capacity;
+            let count = (head - at).min(capacity - place);
+            let offset = self.layout.trace(cpu) as u64 + 8 * place;
+            let bytes = usize::try_from(8 * count).unwrap_or(usize::MAX);
+            self.memory
+                .write_all_volatile_to(GuestAddress(self.base + offset), to, bytes)?;
+            at += count;
+        }
+        // Release (in store) pairs with the vCPU's Acquire load: we are done with the records.
+        self.store(ring + offset_of!(TraceRing, tail), at)?;
+        Ok(at - tail)
+    }
+
+    /// Events that vCPU `cpu` had no room for.
+    ///
+    /// # Errors
+    /// As all accesses.
+    pub fn trace_dropped(&self, cpu: usize) -> Result<u64> {
+        self.load(self.layout.vcpu(cpu) + TRACE + offset_of!(TraceRing, dropped))
+    }
+
     /// The last message of vCPU `cpu`.
     ///
     /// # Errors
@@ -315,7 +361,7 @@ impl Region {
 /// The layout that `params` ask for.
 pub fn layout_of(params: &Params) -> Layout {
     let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-    Layout::new(size(params.vcpus), size(params.locks))
+    Layout::new(size(params.vcpus), size(params.locks)).with_trace(size(params.trace_records))
 }
 
 /// Zeroed guest memory of `bytes` bytes from address 0; pages are taken when touched.

@@ -9,6 +9,7 @@
 //! ```
 
 use crate::error::VmmError;
+use crate::host_trace::{ExitKind, HostStep, HostTrace};
 use crate::report::Registers;
 use guest::abi::{Doorbell, EXIT_DONE, EXIT_PANIC};
 use kvm_ioctls::{VcpuExit, VcpuFd};
@@ -17,6 +18,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 use vmm_sys_util::eventfd::EventFd;
 
@@ -56,6 +58,7 @@ pub enum Event {
 pub struct Exits {
     halt: AtomicU64,
     yielded: AtomicU64,
+    preempt: AtomicU64,
     log: AtomicU64,
     exit: AtomicU64,
     signal: AtomicU64,
@@ -67,6 +70,7 @@ impl Exits {
         [
             ("halt", &self.halt),
             ("yield", &self.yielded),
+            ("preempt", &self.preempt),
             ("log", &self.log),
             ("exit", &self.exit),
             ("signal", &self.signal),
@@ -84,6 +88,7 @@ pub(crate) struct Shared {
     /// Kicks.
     pub(crate) kick: EventFd,
     pub(crate) exits: Exits,
+    pub(crate) trace: HostTrace,
     /// The thread must end.
     pub(crate) stop: AtomicBool,
     /// Somebody wants to see the registers.
@@ -95,11 +100,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new() -> Result<Self, VmmError> {
+    pub(crate) fn new(trace: bool) -> Result<Self, VmmError> {
         Ok(Self {
             // Blocking: a halted vCPU is a thread blocked in read().
             kick: EventFd::new(0).map_err(VmmError::os("make an eventfd"))?,
             exits: Exits::default(),
+            trace: HostTrace::new(trace),
             stop: AtomicBool::new(false),
             snapshot_wanted: AtomicBool::new(false),
             snapshot: Mutex::new(None),
@@ -128,6 +134,23 @@ enum Exit {
     Shutdown,
     Interrupted,
     Other(String),
+}
+
+impl Exit {
+    fn kind(&self) -> ExitKind {
+        match self {
+            Self::Store(address, _) => match Doorbell::from_address(*address) {
+                Some(Doorbell::Halt) => ExitKind::Halt,
+                Some(Doorbell::Yield) => ExitKind::Yield,
+                Some(Doorbell::Log) => ExitKind::Log,
+                Some(Doorbell::Preempt) => ExitKind::Preempt,
+                Some(Doorbell::Exit) => ExitKind::End,
+                Some(Doorbell::Kick(_)) | None => ExitKind::Other,
+            },
+            Self::Interrupted => ExitKind::Signal,
+            Self::Shutdown | Self::Other(_) => ExitKind::Other,
+        }
+    }
 }
 
 impl Vcpu {
@@ -159,7 +182,10 @@ impl Vcpu {
                 return Ok(None);
             }
             self.take_snapshot();
-            match self.enter()? {
+            self.shared.trace.note(HostStep::Enter);
+            let exit = self.enter()?;
+            self.shared.trace.note(HostStep::Exit(exit.kind()));
+            match exit {
                 Exit::Store(address, data) => match self.serve(address, &data)? {
                     Some(code) => return Ok(Some(code)),
                     None => continue,
@@ -226,6 +252,12 @@ impl Vcpu {
                 // thread of this CPU go first.
                 rustix::thread::sched_yield();
             }
+            Doorbell::Preempt => {
+                count(&self.shared.exits.preempt);
+                tracing::trace!(vcpu, ns = value, "held off its CPU");
+                self.shared.trace.note(HostStep::Injected(value));
+                std::thread::sleep(Duration::from_nanos(value.into()));
+            }
             Doorbell::Log => {
                 count(&self.shared.exits.log);
                 let message = self.region.log(vcpu)?;
@@ -256,6 +288,7 @@ impl Vcpu {
     /// Blocks until the vCPU is kicked, or has been since its last halt.
     fn halt(&mut self) -> Result<(), VmmError> {
         self.shared.halted.store(true, Ordering::Relaxed);
+        self.shared.trace.note(HostStep::Blocked);
         let result = loop {
             match self.shared.kick.read() {
                 Ok(_) => break Ok(()),
@@ -274,6 +307,7 @@ impl Vcpu {
                 }
             }
         };
+        self.shared.trace.note(HostStep::Unblocked);
         self.shared.halted.store(false, Ordering::Relaxed);
         result
     }

@@ -4,6 +4,7 @@ use crate::boot;
 use crate::clock;
 use crate::cpl::Cpl;
 use crate::error::VmmError;
+use crate::host_trace::HostEvent;
 use crate::image::Image;
 use crate::kvm_stats::KvmStats;
 use crate::layout::{self, MemoryMap};
@@ -175,7 +176,7 @@ impl Vm {
         cpus: &[usize],
         events: &mpsc::UnboundedSender<Event>,
     ) -> Result<(), VmmError> {
-        let shared = Arc::new(Shared::new()?);
+        let shared = Arc::new(Shared::new(self.region.layout().trace_records() > 0)?);
         let bell = Doorbell::Kick(u32::try_from(number).unwrap_or(u32::MAX)).address();
         self.fd
             .register_ioevent(&shared.kick, &IoEventAddress::Mmio(bell), NoDatamatch)
@@ -249,6 +250,16 @@ impl Vm {
     /// The host thread of vCPU `cpu`, once it runs.
     pub fn tid(&self, cpu: usize) -> Option<Pid> {
         self.vcpus[cpu].shared.tid()
+    }
+
+    /// Takes away what has been noted of vCPU `cpu` for a trace, if the VM is traced.
+    pub fn take_host_events(&self, cpu: usize) -> Vec<HostEvent> {
+        self.vcpus[cpu].shared.trace.take()
+    }
+
+    /// What to add to the host's TSC to get the guest's, modulo 2^64.
+    pub fn tsc_offset(&self) -> u64 {
+        self.tsc_offset
     }
 
     /// Whether vCPU `cpu` is halted.

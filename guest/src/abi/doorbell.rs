@@ -23,6 +23,8 @@ pub enum Doorbell {
     Exit,
     /// This vCPU's log buffer holds a message to be shown.
     Log,
+    /// Hold this vCPU off its CPU for the number of ns stored.
+    Preempt,
     /// End the present or next halt of vCPU `.0`. The value stored is ignored.
     Kick(u32),
 }
@@ -43,6 +45,7 @@ impl Doorbell {
             Self::Yield => Self::BASE + 0x40,
             Self::Exit => Self::BASE + 0x80,
             Self::Log => Self::BASE + 0xc0,
+            Self::Preempt => Self::BASE + 0x100,
             Self::Kick(cpu) => Self::KICKS + 4 * cpu as u64,
         }
     }
@@ -54,6 +57,7 @@ impl Doorbell {
             0xf000_0040 => Some(Self::Yield),
             0xf000_0080 => Some(Self::Exit),
             0xf000_00c0 => Some(Self::Log),
+            0xf000_0100 => Some(Self::Preempt),
             Self::KICKS.. if address < Self::BASE + Self::SIZE && address.is_multiple_of(4) =>
             {
                 #[expect(
@@ -78,6 +82,7 @@ mod tests {
             Doorbell::Yield,
             Doorbell::Exit,
             Doorbell::Log,
+            Doorbell::Preempt,
         ];
         for bell in all.into_iter().chain((0..4096).map(Doorbell::Kick)) {
             assert_eq!(Doorbell::from_address(bell.address()), Some(bell));

@@ -12,11 +12,12 @@ const PART_ALIGN: usize = 4096;
 
 /// Byte offsets from the start of the region, for a given number of vCPUs and locks.
 ///
-/// Order: header, vCPU areas, lock slots, per-CPU lock storage, pv hash table.
+/// Order: header, vCPU areas, lock slots, per-CPU lock storage, pv hash table, trace rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     vcpus: usize,
     locks: usize,
+    trace_records: usize,
 }
 
 const _: () = {
@@ -31,7 +32,19 @@ const fn aligned(bytes: usize) -> usize {
 impl Layout {
     /// The layout for `vcpus` vCPUs and `locks` locks.
     pub const fn new(vcpus: usize, locks: usize) -> Self {
-        Self { vcpus, locks }
+        Self {
+            vcpus,
+            locks,
+            trace_records: 0,
+        }
+    }
+
+    /// The same with a trace ring of that many records for each vCPU.
+    pub const fn with_trace(self, records: usize) -> Self {
+        Self {
+            trace_records: records,
+            ..self
+        }
     }
 
     /// Number of vCPUs.
@@ -82,9 +95,20 @@ impl Layout {
         pvlock::pv_hash::slots_for(self.vcpus)
     }
 
+    /// The trace ring of vCPU `cpu`.
+    pub const fn trace(self, cpu: usize) -> usize {
+        assert!(cpu <= self.vcpus);
+        aligned(self.hash() + self.hash_slots() * HASH_SLOT_BYTES) + cpu * self.trace_records * 8
+    }
+
+    /// Records of each trace ring.
+    pub const fn trace_records(self) -> usize {
+        self.trace_records
+    }
+
     /// Size of the whole region in bytes.
     pub const fn size(self) -> usize {
-        aligned(self.hash() + self.hash_slots() * HASH_SLOT_BYTES)
+        aligned(self.trace(self.vcpus))
     }
 
     /// Checks, at compile time where used in a constant, that a platform's lock storage has the
@@ -102,14 +126,22 @@ mod tests {
     #[test]
     fn parts_follow_each_other_without_overlap() {
         for (vcpus, locks) in [(1, 1), (2, 1), (8, 7), (48, 1), (1024, 4096)] {
-            let l = Layout::new(vcpus, locks);
-            let starts = [l.vcpu(0), l.lock(0), l.percpu(0), l.hash(), l.size()];
+            let l = Layout::new(vcpus, locks).with_trace(1024);
+            let starts = [
+                l.vcpu(0),
+                l.lock(0),
+                l.percpu(0),
+                l.hash(),
+                l.trace(0),
+                l.size(),
+            ];
             let ends = [
                 size_of::<Header>(),
                 l.vcpu(vcpus),
                 l.lock(locks),
                 l.percpu(vcpus),
                 l.hash() + l.hash_slots() * HASH_SLOT_BYTES,
+                l.trace(vcpus),
             ];
             for (start, end) in starts.into_iter().zip(ends) {
                 assert!(end <= start && start.is_multiple_of(PART_ALIGN), "{l:?}");

@@ -16,7 +16,7 @@ pub use counter::Counter;
 pub use doorbell::{Doorbell, EXIT_DONE, EXIT_PANIC, KICK_PAGES};
 pub use layout::Layout;
 pub use slot::{LOCK_BYTES, LockSlot};
-pub use vcpu::{HISTS, LOG_BYTES, StealTime, Task, VcpuArea};
+pub use vcpu::{HISTS, LOG_BYTES, StealTime, Task, TraceRing, VcpuArea};
 
 use core::sync::atomic::AtomicU32;
 
@@ -24,7 +24,7 @@ use core::sync::atomic::AtomicU32;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"PVLABREG");
 
 /// Version of this contract. Raised by every change of layout or meaning.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 
 /// What the guest is to do, fixed before it starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,6 +56,31 @@ pub struct Params {
     pub seed: u64,
     /// Bits of [`flags`].
     pub flags: u64,
+    /// Records that fit into each vCPU's trace ring, a power of two; 0: no trace.
+    pub trace_records: u64,
+    /// One of [`preempt`]: whom to hold off its CPU now and then.
+    pub preempt_whom: u64,
+    /// In which share of acquisitions, as a multiple of 2^-32.
+    pub preempt_share: u64,
+    /// For how long, ns; less than 2^32.
+    pub preempt_ns: u64,
+}
+
+/// Values of [`Params::preempt_whom`].
+pub mod preempt {
+    /// Nobody.
+    pub const NOBODY: u64 = 0;
+    /// Whoever has just taken a lock.
+    pub const HOLDER: u64 = 1;
+    /// Whoever has just become next in line.
+    pub const NEXT_WAITER: u64 = 2;
+}
+
+impl Params {
+    /// Whether the steps of acquisitions must be seen: for a trace, or to preempt on demand.
+    pub const fn instrumented(&self) -> bool {
+        self.trace_records > 0 || self.preempt_whom != preempt::NOBODY
+    }
 }
 
 /// Bits of [`Params::flags`].

@@ -47,6 +47,42 @@ pub struct StealTime {
     reserved: [AtomicU8; 47],
 }
 
+/// The state of a vCPU's trace ring; see [`crate::trace`].
+///
+/// `head`, `tail` and the other counts of records only grow; a record's place is its number modulo
+/// the capacity.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct TraceRing {
+    /// Address of the records, set by the host.
+    pub records: u64,
+    /// How many fit, a power of two.
+    pub capacity: u64,
+    /// Records written, by the vCPU.
+    pub head: AtomicU64,
+    /// Where the ring was full when the vCPU last looked.
+    pub full_at: AtomicU64,
+    /// The clock at the last record.
+    pub last: AtomicU64,
+    /// Events dropped.
+    pub dropped: AtomicU64,
+    /// Of them, told in the ring.
+    pub dropped_told: AtomicU64,
+    /// State of the choice whom to preempt.
+    pub chance: AtomicU64,
+    /// Records read, by the host.
+    pub tail: AtomicU64,
+}
+
+impl TraceRing {
+    /// The place of record number `number`.
+    #[inline(always)]
+    pub(crate) fn slot(&self, number: u64) -> &'static AtomicU64 {
+        let place = number & (self.capacity - 1);
+        crate::machine::deref(self.records + 8 * place)
+    }
+}
+
 /// One vCPU's own memory.
 ///
 /// The first part is set by the host before the start and constant thereafter: addresses as this
@@ -91,6 +127,8 @@ pub struct VcpuArea {
     pub counters: [AtomicU64; Counter::COUNT],
     /// Histograms, in ticks.
     pub hists: [Hist; HISTS],
+    /// The trace.
+    pub trace: TraceRing,
     /// Bytes in use of `log`.
     pub log_len: AtomicU32,
     /// The last message.

@@ -9,10 +9,11 @@ use guest::machine::native;
 use pvlock::atomic::Watch;
 use pvlock::pv_hash::HashSlot;
 use pvlock::word::ByteWord;
-use pvlock::{LockEvent, PerCpu, Platform};
+use pvlock::{LockEvent, PerCpu, Platform, TraceEvent};
 
-/// A vCPU of a KVM guest.
-pub(super) struct Kvm;
+/// A vCPU of a KVM guest. `TRACE` chooses whether the steps of acquisitions are seen: without, there
+/// is no trace of it in the code.
+pub(super) struct Kvm<const TRACE: bool>;
 
 /// Makes a hypercall.
 #[inline(always)]
@@ -25,7 +26,7 @@ pub(super) fn ring(bell: Doorbell, value: u32) {
     }
 }
 
-impl Platform for Kvm {
+impl<const TRACE: bool> Platform for Kvm<TRACE> {
     type U32 = AtomicU32;
     type U64 = AtomicU64;
     type LockWord = ByteWord;
@@ -72,6 +73,13 @@ impl Platform for Kvm {
         ring(Doorbell::Yield, cpu);
     }
 
+    #[inline(always)]
+    fn trace<L>(lock: &L, event: TraceEvent) {
+        if TRACE {
+            guest::trace::record::<Self, L>(lock, event);
+        }
+    }
+
     fn vcpu_is_preempted(cpu: u32) -> Option<bool> {
         native::vcpu_is_preempted::<Self>(cpu)
     }
@@ -92,7 +100,7 @@ impl Platform for Kvm {
     }
 }
 
-impl Machine for Kvm {
+impl<const TRACE: bool> Machine for Kvm<TRACE> {
     #[inline(always)]
     fn vcpu() -> &'static VcpuArea {
         let area: *const VcpuArea;
@@ -102,6 +110,10 @@ impl Machine for Kvm {
                  options(nostack, preserves_flags, readonly, pure));
             &*area
         }
+    }
+
+    fn hold_off(ns: u32) {
+        ring(Doorbell::Preempt, ns);
     }
 
     fn log(message: &str) {

@@ -16,7 +16,11 @@ use kvm::Kvm;
 /// Entry point of every vCPU.
 #[unsafe(no_mangle)]
 extern "C" fn _start() -> ! {
-    workload::run::<Kvm>();
+    if Kvm::<false>::vcpu().header().params.instrumented() {
+        workload::run::<Kvm<true>>();
+    } else {
+        workload::run::<Kvm<false>>();
+    }
     exit(EXIT_DONE)
 }
 
@@ -34,7 +38,7 @@ fn panic(info: &PanicInfo<'_>) -> ! {
     };
     // Text never fails.
     let _ = write!(text, "{info}");
-    Kvm::vcpu().set_log(str::from_utf8(&text.bytes[..text.len]).unwrap_or("panic"));
+    Kvm::<false>::vcpu().set_log(str::from_utf8(&text.bytes[..text.len]).unwrap_or("panic"));
     exit(EXIT_PANIC)
 }
 

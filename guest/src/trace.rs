@@ -1,0 +1,315 @@
+//! The trace ring: lock events of one vCPU, eight bytes each, for the host to take away.
+//!
+//! One producer, the vCPU, and one consumer, the host. The vCPU never waits: if the ring is full, the
+//! event is counted as dropped, and a [`Record::Gap`] tells where, as soon as there is room.
+//!
+//! | bits  | an event                              | [`Record::Time`] | [`Record::Gap`] |
+//! |-------|---------------------------------------|------------------|-----------------|
+//! | 0-31  | ticks since the record before         | bits 6-63 of the clock, in bits 0-57 | events dropped (at most) |
+//! | 32-41 | lock number                           |                  |                 |
+//! | 42-57 | argument (vCPU, ticket)               |                  |                 |
+//! | 58-63 | kind                                  | 62               | 63              |
+//!
+//! A `Time` precedes the first record, and any that comes too long after the one before for 32 bits.
+
+use crate::Machine;
+use crate::abi::{LockSlot, VcpuArea, phase, preempt};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use pvlock::{How, TraceEvent};
+
+/// Locks that can be told apart in a trace.
+pub const MAX_LOCKS: usize = 1 << LOCK_BITS;
+
+const DELTA_BITS: u32 = 32;
+const LOCK_BITS: u32 = 10;
+const ARG_SHIFT: u32 = DELTA_BITS + LOCK_BITS;
+const KIND_SHIFT: u32 = 58;
+/// Bits of the clock that a [`Record::Time`] leaves out.
+const TIME_SHIFT: u32 = 6;
+
+const KIND_TIME: u64 = 62;
+const KIND_GAP: u64 = 63;
+
+/// What is in a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// From here on, times count from this one.
+    Time(u64),
+    /// A step of an acquisition, `delta` ticks after the record before.
+    Event {
+        /// Ticks since the record before.
+        delta: u32,
+        /// The lock's number.
+        lock: u16,
+        /// The step.
+        event: TraceEvent,
+    },
+    /// So many events are missing here.
+    Gap(u32),
+}
+
+/// Kind and argument of an event.
+#[inline(always)]
+const fn code(event: TraceEvent) -> (u64, u16) {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a vCPU's number is below 2^14"
+    )]
+    match event {
+        TraceEvent::Start => (0, 0),
+        TraceEvent::QueuedBehind(None) => (1, 0),
+        TraceEvent::QueuedBehind(Some(cpu)) => (2, cpu as u16),
+        TraceEvent::QueuedWithTicket(ticket) => (3, ticket),
+        TraceEvent::Head => (4, 0),
+        TraceEvent::HaltQueued => (5, 0),
+        TraceEvent::HaltHead => (6, 0),
+        TraceEvent::Woken => (7, 0),
+        TraceEvent::Spurious => (8, 0),
+        TraceEvent::Acquired(how) => (9, how as u16),
+        TraceEvent::Release => (10, 0),
+        TraceEvent::Kick(cpu) => (11, cpu as u16),
+        TraceEvent::Yield(cpu) => (12, cpu as u16),
+    }
+}
+
+const fn event_of(kind: u64, arg: u16) -> Option<TraceEvent> {
+    Some(match kind {
+        0 => TraceEvent::Start,
+        1 => TraceEvent::QueuedBehind(None),
+        2 => TraceEvent::QueuedBehind(Some(arg as u32)),
+        3 => TraceEvent::QueuedWithTicket(arg),
+        4 => TraceEvent::Head,
+        5 => TraceEvent::HaltQueued,
+        6 => TraceEvent::HaltHead,
+        7 => TraceEvent::Woken,
+        8 => TraceEvent::Spurious,
+        9 => TraceEvent::Acquired(match arg {
+            0 => How::Fast,
+            1 => How::Pending,
+            2 => How::Queue,
+            3 => How::Stolen,
+            _ => return None,
+        }),
+        10 => TraceEvent::Release,
+        11 => TraceEvent::Kick(arg as u32),
+        12 => TraceEvent::Yield(arg as u32),
+        _ => return None,
+    })
+}
+
+impl Record {
+    /// The record as a word of the ring.
+    #[inline(always)]
+    pub const fn encode(self) -> u64 {
+        match self {
+            Self::Time(ticks) => KIND_TIME << KIND_SHIFT | ticks >> TIME_SHIFT,
+            Self::Gap(events) => KIND_GAP << KIND_SHIFT | events as u64,
+            Self::Event { delta, lock, event } => {
+                let (kind, arg) = code(event);
+                let lock = (lock as u64 & ((1 << LOCK_BITS) - 1)) << DELTA_BITS;
+                kind << KIND_SHIFT | (arg as u64) << ARG_SHIFT | lock | delta as u64
+            }
+        }
+    }
+
+    /// The record that a word stands for; `None` if it stands for none.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "fields are cut out by shifting"
+    )]
+    pub const fn decode(word: u64) -> Option<Self> {
+        match word >> KIND_SHIFT {
+            KIND_TIME => Some(Self::Time(word << TIME_SHIFT)),
+            KIND_GAP => Some(Self::Gap(word as u32)),
+            kind => match event_of(kind, (word >> ARG_SHIFT) as u16) {
+                Some(event) => {
+                    let lock = (word >> DELTA_BITS) as u16 & ((1 << LOCK_BITS) - 1);
+                    Some(Self::Event {
+                        delta: word as u32,
+                        lock,
+                        event,
+                    })
+                }
+                None => None,
+            },
+        }
+    }
+}
+
+/// The clock of a ring's reader.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Clock(u64);
+
+impl Clock {
+    /// The time of `record`, given those before.
+    pub const fn advance(&mut self, record: Record) -> u64 {
+        match record {
+            Record::Time(ticks) => self.0 = ticks,
+            Record::Event { delta, .. } => self.0 += delta as u64,
+            Record::Gap(_) => {}
+        }
+        self.0
+    }
+}
+
+/// Notes `event` of the lock in `lock`, and holds the vCPU off its CPU if chance will have it.
+///
+/// For [`pvlock::Platform::trace`].
+#[inline(always)]
+pub fn record<M: Machine, L>(lock: &L, event: TraceEvent) {
+    let vcpu = M::vcpu();
+    if vcpu.header().control.phase.load(Relaxed) != phase::MEASURE {
+        return;
+    }
+    let offset = core::ptr::from_ref(lock).addr() as u64 - vcpu.locks;
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "traced runs have at most MAX_LOCKS"
+    )]
+    let lock = (offset / size_of::<LockSlot>() as u64) as u16;
+    if vcpu.trace.capacity > 0 {
+        push(vcpu, M::now(), lock, event);
+    }
+    match event {
+        TraceEvent::Acquired(_) => hold_off::<M>(vcpu, preempt::HOLDER),
+        TraceEvent::Head => hold_off::<M>(vcpu, preempt::NEXT_WAITER),
+        _ => {}
+    }
+}
+
+#[inline(always)]
+fn push(vcpu: &VcpuArea, now: u64, lock: u16, event: TraceEvent) {
+    let ring = &vcpu.trace;
+    let head = ring.head.load(Relaxed);
+    // Room for a Time, a Gap and the event. The host's progress is looked up only when needed.
+    if head + 3 > ring.full_at.load(Relaxed) {
+        // Acquire pairs with the host's Release store: it has read what we now overwrite.
+        let full_at = ring.tail.load(Acquire) + ring.capacity;
+        ring.full_at.store(full_at, Relaxed);
+        if head + 3 > full_at {
+            ring.dropped.store(ring.dropped.load(Relaxed) + 1, Relaxed);
+            return;
+        }
+    }
+    let mut at = head;
+    let mut write = |record: Record| {
+        ring.slot(at).store(record.encode(), Relaxed);
+        at += 1;
+    };
+    let dropped = ring.dropped.load(Relaxed);
+    let told = ring.dropped_told.load(Relaxed);
+    if dropped != told {
+        write(Record::Gap(
+            u32::try_from(dropped - told).unwrap_or(u32::MAX),
+        ));
+        ring.dropped_told.store(dropped, Relaxed);
+    }
+    let mut delta = now.saturating_sub(ring.last.load(Relaxed));
+    if delta > u64::from(u32::MAX) {
+        write(Record::Time(now));
+        delta = now & ((1 << TIME_SHIFT) - 1);
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "checked above")]
+    write(Record::Event {
+        delta: delta as u32,
+        lock,
+        event,
+    });
+    ring.last.store(now.max(ring.last.load(Relaxed)), Relaxed);
+    // Release pairs with the host's Acquire load: it reads complete records.
+    ring.head.store(at, Release);
+}
+
+/// Preemption on demand: gives up the CPU for the time asked for, in the share of events asked for.
+#[inline(always)]
+fn hold_off<M: Machine>(vcpu: &VcpuArea, whom: u64) {
+    let params = &vcpu.header().params;
+    if params.preempt_whom == whom {
+        hold_off_sometimes::<M>(vcpu);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn hold_off_sometimes<M: Machine>(vcpu: &VcpuArea) {
+    let params = &vcpu.header().params;
+    // xorshift64 (Marsaglia 2003), seeded by vCPU on its first use.
+    let mut x = match vcpu.trace.chance.load(Relaxed) {
+        0 => (params.seed ^ u64::from(vcpu.cpu + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)) | 1,
+        x => x,
+    };
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    vcpu.trace.chance.store(x, Relaxed);
+    if x >> 32 < params.preempt_share {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the host allows less than 2^32 ns"
+        )]
+        M::hold_off(params.preempt_ns as u32);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_record_survives_the_ring() {
+        let mut events = vec![
+            TraceEvent::Start,
+            TraceEvent::QueuedBehind(None),
+            TraceEvent::QueuedBehind(Some(0)),
+            TraceEvent::QueuedBehind(Some(4095)),
+            TraceEvent::QueuedWithTicket(0xffff),
+            TraceEvent::Head,
+            TraceEvent::HaltQueued,
+            TraceEvent::HaltHead,
+            TraceEvent::Woken,
+            TraceEvent::Spurious,
+            TraceEvent::Release,
+            TraceEvent::Kick(4095),
+            TraceEvent::Yield(1),
+        ];
+        events.extend(How::ALL.map(TraceEvent::Acquired));
+        for event in events {
+            for (delta, lock) in [(0, 0), (u32::MAX, 1023), (77, 5)] {
+                let record = Record::Event { delta, lock, event };
+                assert_eq!(Record::decode(record.encode()), Some(record));
+            }
+        }
+        let gap = Record::Gap(u32::MAX);
+        assert_eq!(Record::decode(gap.encode()), Some(gap));
+        // The low bits of a time are the event's that follows.
+        let time = Record::decode(Record::Time(u64::MAX).encode());
+        assert_eq!(time, Some(Record::Time(!63)));
+        assert_eq!(Record::decode(40 << 58), None);
+        assert_eq!(
+            Record::decode(
+                Record::Event {
+                    delta: 0,
+                    lock: 0,
+                    event: TraceEvent::Acquired(How::Fast)
+                }
+                .encode()
+                    | 9 << 42
+            ),
+            None
+        );
+    }
+
+    #[test]
+    fn times_add_up() {
+        let mut clock = Clock::default();
+        let event = |delta| Record::Event {
+            delta,
+            lock: 0,
+            event: TraceEvent::Head,
+        };
+        assert_eq!(clock.advance(Record::Time(6400)), 6400);
+        assert_eq!(clock.advance(event(3)), 6403);
+        assert_eq!(clock.advance(Record::Gap(2)), 6403);
+        assert_eq!(clock.advance(event(7)), 6410);
+    }
+}
