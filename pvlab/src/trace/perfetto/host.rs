@@ -34,6 +34,8 @@ pub(super) struct HostLane {
     /// A slice of the state track is open; of the VMM's track.
     open: bool,
     vmm_open: bool,
+    /// The VMM's track has nothing on it.
+    vmm_fresh: bool,
 }
 
 impl HostLane {
@@ -54,6 +56,7 @@ impl HostLane {
             blocked: false,
             open: false,
             vmm_open: false,
+            vmm_fresh: true,
         }
     }
 
@@ -71,35 +74,31 @@ impl HostLane {
             What::SwitchOut { cpu, preempted } => {
                 self.switch_out(packets, cpus, at, cpu, preempted);
             }
-            What::Enter => {
-                self.close_vmm(packets, at);
-                self.vmm_open = true;
-                self.vmm(packets, Kind::Begin, at, Name::InGuest).write();
-            }
+            What::Enter => self.begin_vmm(packets, at, Name::InGuest).write(),
             What::Exit(reason) => {
-                self.close_vmm(packets, at);
+                self.end_vmm(packets, at, Name::InGuest);
                 self.vmm(packets, Kind::Instant, at, Name::Exit)
                     .text(Arg::Reason, reason_iid(reason))
                     .write();
             }
             What::Blocked => {
-                self.close_vmm(packets, at);
-                self.vmm_open = true;
-                self.vmm(packets, Kind::Begin, at, Name::Blocked).write();
+                self.begin_vmm(packets, at, Name::Blocked).write();
                 self.blocked = true;
                 self.infer(packets, at, Name::Halted);
             }
             What::Unblocked => {
-                self.close_vmm(packets, at);
+                self.end_vmm(packets, at, Name::Blocked);
                 self.vmm(packets, Kind::Instant, at, Name::Unblocked)
                     .write();
                 self.blocked = false;
                 self.infer(packets, at, Name::Runnable);
             }
-            What::Injected { ns } => self
-                .vmm(packets, Kind::Instant, at, Name::Injected)
-                .arg(Arg::LengthNs, ns)
-                .write(),
+            What::Injected { ns } => {
+                self.vmm_fresh = false;
+                self.vmm(packets, Kind::Instant, at, Name::Injected)
+                    .arg(Arg::LengthNs, ns)
+                    .write();
+            }
             What::Lock { .. } | What::Gap { .. } => {}
         }
     }
@@ -171,6 +170,22 @@ impl HostLane {
         packets
             .event(kind, at, self.vmm_track)
             .name(name, Category::Vmm)
+    }
+
+    /// Begins a slice of the VMM's track.
+    fn begin_vmm<'a>(&mut self, packets: &'a mut Packets, at: u64, name: Name) -> TrackEvent<'a> {
+        self.close_vmm(packets, at);
+        self.vmm_fresh = false;
+        self.vmm_open = true;
+        self.vmm(packets, Kind::Begin, at, name)
+    }
+
+    /// Ends the slice of the VMM's track, which has been open from the start if nothing else was.
+    fn end_vmm(&mut self, packets: &mut Packets, at: u64, name: Name) {
+        if self.vmm_fresh {
+            self.begin_vmm(packets, 0, name).derived().write();
+        }
+        self.close_vmm(packets, at);
     }
 
     fn close_vmm(&mut self, packets: &mut Packets, at: u64) {

@@ -87,10 +87,9 @@ fn first(input: &mut impl BufRead, bytes: &mut Vec<u8>, position: &mut u64) -> R
     let foreign = || Fault::Foreign("a Perfetto trace of another program,".to_owned());
     let schema = match schema(bytes) {
         Ok(Some(schema)) => schema,
-        // Cut off early enough to be anybody's.
-        _ if !complete => return Err(Fault::NoHeader),
-        Ok(None) => return Err(foreign()),
-        Err(NoMessage) => {
+        _ if !complete && begins_as_ours(bytes) => return Err(Fault::NoHeader),
+        Ok(None) if complete => return Err(foreign()),
+        _ => {
             return Err(Fault::Foreign("neither JSON nor Perfetto:".to_owned()));
         }
     };
@@ -99,6 +98,14 @@ fn first(input: &mut impl BufRead, bytes: &mut Vec<u8>, position: &mut u64) -> R
         Err(Fault::Foreign(_)) => Err(foreign()),
         result => result,
     }
+}
+
+/// Whether the beginning of a packet is that of our first one: sequence 1, which clears its state and
+/// sets names.
+fn begins_as_ours(bytes: &[u8]) -> bool {
+    const OURS: &[u8] = &[0x50, 1, 0x68, 1, 0x62];
+    let common = OURS.len().min(bytes.len());
+    bytes[..common] == OURS[..common]
 }
 
 /// The first event name in a packet.
