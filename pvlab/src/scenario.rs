@@ -35,6 +35,9 @@ pub struct Scenario {
     /// A VM that makes no acquisition for this long is reported as stuck.
     #[serde(with = "nanoseconds", rename = "watchdog_ns")]
     pub watchdog: Duration,
+    /// Preemption on demand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preempt: Option<Preempt>,
     /// Fault injection: kicks are dropped, so that halted waiters sleep for ever.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub drop_kicks: bool,
@@ -59,6 +62,27 @@ impl Scenario {
             Placement::Map(map) => Some(map[vcpu]),
         }
     }
+}
+
+/// Preemption on demand: somebody is held off its CPU now and then.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Preempt {
+    /// Who.
+    pub whom: Whom,
+    /// For how long, ns; less than 2^32.
+    pub ns: u32,
+    /// In which share of acquisitions, from 0 to 1.
+    pub share: f64,
+}
+
+/// Who is held off its CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Whom {
+    /// Whoever has just taken a lock.
+    Holder,
+    /// Whoever has just become next in line.
+    NextWaiter,
 }
 
 /// Where vCPUs run.

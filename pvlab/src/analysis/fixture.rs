@@ -28,6 +28,7 @@ pub(crate) fn scenario(lock: LockKind) -> Scenario {
         latency: true,
         seed: 1,
         watchdog: Duration::from_secs(10),
+        preempt: None,
         drop_kicks: false,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::values::{self, CpuList, LockParser, PlacementArg};
 use crate::report::Format;
-use crate::scenario::{Cpl, MachineKind, VmSpec};
+use crate::scenario::{Cpl, MachineKind, Preempt, VmSpec};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -182,6 +182,10 @@ pub(super) struct Common {
     #[arg(long, value_name = "TIME", default_value = "10s",
           value_parser = values::nonzero_duration)]
     pub(super) watchdog: Duration,
+    /// Preemption on demand: hold the lock's holder, or the next waiter, off its CPU for that long in
+    /// that share of acquisitions, such as holder:5ms@1% or next-waiter:5ms@1%.
+    #[arg(long, value_name = "WHOM:TIME@SHARE", value_parser = values::preempt)]
+    pub(super) preempt: Option<Preempt>,
     /// Fault injection: drop kicks, so that halted waiters sleep for ever.
     #[arg(long, hide = true)]
     pub(super) drop_kicks: bool,

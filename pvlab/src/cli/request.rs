@@ -109,6 +109,7 @@ pub(super) fn request(
             latency: !common.no_latency,
             seed: common.seed,
             watchdog: common.watchdog,
+            preempt: common.preempt,
             drop_kicks: common.drop_kicks,
         },
         machine_reason,

@@ -1,7 +1,7 @@
 //! Values of options, as users write them.
 
 use crate::host::parse_cpu_list;
-use crate::scenario::VmSpec;
+use crate::scenario::{Preempt, VmSpec, Whom};
 use clap::builder::{PossibleValue, TypedValueParser};
 use pvlock::LockKind;
 use std::time::Duration;
@@ -31,6 +31,12 @@ pub(super) enum ValueError {
     NoPlacement { text: String },
     #[error("'{text}' is no guest; write lock=NAME,vcpus=N such as lock=pv-qspinlock,vcpus=4")]
     NoVm { text: String },
+    #[error(
+        "'{text}' is no preemption; write holder:TIME@SHARE or next-waiter:TIME@SHARE, such as holder:5ms@1%"
+    )]
+    NoPreempt { text: String },
+    #[error("{text} is too long to hold a vCPU off its CPU; give at most 4s")]
+    TooLongPreempt { text: String },
     #[error("'{text}' is no whole number")]
     NoNumber { text: String },
     #[error("0 makes no sense here; give at least 1")]
@@ -39,6 +45,29 @@ pub(super) enum ValueError {
     TooMany { number: u64, most: u64 },
     #[error("'{text}' is no share; write a percentage from 0% to 1000%, such as 1%")]
     NoShare { text: String },
+}
+
+/// Preemption on demand, such as `holder:5ms@1%`.
+pub(super) fn preempt(text: &str) -> Result<Preempt, ValueError> {
+    let wrong = || ValueError::NoPreempt {
+        text: text.to_owned(),
+    };
+    let (whom, rest) = text.split_once(':').ok_or_else(wrong)?;
+    let (time, share) = rest.split_once('@').ok_or_else(wrong)?;
+    let whom = match whom {
+        "holder" => Whom::Holder,
+        "next-waiter" => Whom::NextWaiter,
+        _ => return Err(wrong()),
+    };
+    let ns = nonzero_duration(time)?.as_nanos();
+    let ns = u32::try_from(ns).map_err(|_| ValueError::TooLongPreempt {
+        text: time.to_owned(),
+    })?;
+    let share = self::share(share)?;
+    if share > 1.0 {
+        return Err(wrong());
+    }
+    Ok(Preempt { whom, ns, share })
 }
 
 /// A list of CPUs.

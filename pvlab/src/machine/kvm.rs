@@ -3,6 +3,7 @@
 use super::RunningVm;
 use rustix::process::Pid;
 use std::collections::BTreeMap;
+use vmm::host_trace::HostEvent;
 use vmm::{Region, Vm, VmmError};
 
 impl RunningVm for Vm {
@@ -32,6 +33,14 @@ impl RunningVm for Vm {
 
     fn kvm_stats(&self, vcpu: usize) -> BTreeMap<String, u64> {
         Vm::kvm_stats(self, vcpu)
+    }
+
+    fn tsc_offset(&self) -> u64 {
+        Vm::tsc_offset(self)
+    }
+
+    fn take_host_events(&self, vcpu: usize) -> Vec<HostEvent> {
+        Vm::take_host_events(self, vcpu)
     }
 
     fn states(&self) -> Vec<String> {

@@ -4,12 +4,13 @@ mod kvm;
 mod noise;
 mod threads;
 
-use crate::scenario::{Cpl, MachineKind, Scenario};
-use guest::abi::{Params, Workload, flags};
+use crate::scenario::{Cpl, MachineKind, Scenario, Whom};
+use guest::abi::{Params, Workload, flags, preempt};
 use rustix::process::Pid;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use tokio::sync::mpsc::UnboundedReceiver;
+use vmm::host_trace::HostEvent;
 use vmm::{Event, Region, VmmError};
 
 pub use noise::Noise;
@@ -33,6 +34,10 @@ pub trait RunningVm {
     fn exits(&self, vcpu: usize) -> BTreeMap<String, u64>;
     /// KVM's statistics of a vCPU.
     fn kvm_stats(&self, vcpu: usize) -> BTreeMap<String, u64>;
+    /// What to add to the host's TSC to get that of the vCPUs, modulo 2^64.
+    fn tsc_offset(&self) -> u64;
+    /// Takes away what the host has noted of a vCPU, if the VM is traced.
+    fn take_host_events(&self, vcpu: usize) -> Vec<HostEvent>;
     /// What each vCPU is doing right now, for a person.
     fn states(&self) -> Vec<String>;
 }
@@ -41,11 +46,16 @@ pub trait RunningVm {
 pub type Started = (Box<dyn RunningVm>, UnboundedReceiver<Event>);
 
 /// Starts VM number `vm` of the scenario. `first` is the number of its first vCPU, counted through
-/// all VMs.
+/// all VMs; `trace_records` is the size of each vCPU's trace ring, 0 for no trace.
 ///
 /// # Errors
 /// If the host cannot run it.
-pub fn start(scenario: &Scenario, vm: usize, first: usize) -> Result<Started, VmmError> {
+pub fn start(
+    scenario: &Scenario,
+    vm: usize,
+    first: usize,
+    trace_records: usize,
+) -> Result<Started, VmmError> {
     let spec = scenario.vms[vm];
     let affinity = (first..first + spec.vcpus)
         .map(|vcpu| {
@@ -67,9 +77,28 @@ pub fn start(scenario: &Scenario, vm: usize, first: usize) -> Result<Started, Vm
         seed: scenario.seed,
         flags: flag(scenario.latency, flags::LATENCY)
             | flag(scenario.drop_kicks, flags::DROP_KICKS),
+        trace_records: trace_records as u64,
+        preempt_whom: match scenario.preempt.map(|p| p.whom) {
+            None => preempt::NOBODY,
+            Some(Whom::Holder) => preempt::HOLDER,
+            Some(Whom::NextWaiter) => preempt::NEXT_WAITER,
+        },
+        preempt_share: scenario.preempt.map_or(0, |p| share_of_2_32(p.share)),
+        preempt_ns: scenario.preempt.map_or(0, |p| p.ns.into()),
         ..Params::default()
     };
     launch(scenario.machine, scenario.cpl, params, affinity)
+}
+
+/// A share from 0 to 1 as a multiple of 2^-32.
+fn share_of_2_32(share: f64) -> u64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "from 0 to 2^32"
+    )]
+    let share = (share.clamp(0.0, 1.0) * f64::from(u32::MAX)).round() as u64;
+    share
 }
 
 /// Starts a VM that does what `params` say, each vCPU on the host CPUs it is given.

@@ -10,11 +10,11 @@ use guest::{Machine, workload};
 use pvlock::atomic::Watch;
 use pvlock::pv_hash::HashSlot;
 use pvlock::word::ByteWord;
-use pvlock::{LockEvent, PerCpu, Platform};
+use pvlock::{LockEvent, PerCpu, Platform, TraceEvent};
 use rustix::process::Pid;
 use rustix::thread::futex;
 use std::any::Any;
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
 use std::io;
 use std::mem::ManuallyDrop;
@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{self, UnboundedSender};
+use vmm::host_trace::{HostEvent, HostStep, HostTrace};
 use vmm::{Event, Region, VmmError};
 
 /// How long threads get to end. One that has not ended by then is stuck, and is left behind.
@@ -32,12 +33,23 @@ const PATIENCE: Duration = Duration::from_secs(1);
 thread_local! {
     /// The address of this thread's area.
     static AREA: Cell<usize> = const { Cell::new(0) };
+    /// Where to note what the host does with this thread.
+    static NOTES: OnceCell<Arc<HostTrace>> = const { OnceCell::new() };
 }
 
-/// The platform of a vCPU that is a host thread.
-struct HostThread;
+fn note(step: HostStep) {
+    NOTES.with(|notes| {
+        if let Some(notes) = notes.get() {
+            notes.note(step);
+        }
+    });
+}
 
-impl Platform for HostThread {
+/// The platform of a vCPU that is a host thread. `TRACE`: see the steps of acquisitions, as in the
+/// guest image.
+struct HostThread<const TRACE: bool>;
+
+impl<const TRACE: bool> Platform for HostThread<TRACE> {
     type U32 = AtomicU32;
     type U64 = AtomicU64;
     type LockWord = ByteWord;
@@ -71,10 +83,12 @@ impl Platform for HostThread {
         Self::vcpu().count(Counter::Halts, 1);
         let token = &Self::vcpu().kick_token;
         // Acquire pairs with the Release in wake(). A kick since the last halt is in the token.
+        note(HostStep::Blocked);
         while token.swap(0, Ordering::Acquire) == 0 {
             // Fails if the token is there by now, or on a signal: look again in either case.
             let _ = futex::wait(token, futex::Flags::PRIVATE, 0, None);
         }
+        note(HostStep::Unblocked);
     }
 
     fn kick(cpu: u32) {
@@ -89,6 +103,13 @@ impl Platform for HostThread {
         Self::vcpu().count(Counter::Yields, 1);
         // Linux offers a process no yield to a chosen thread.
         rustix::thread::sched_yield();
+    }
+
+    #[inline(always)]
+    fn trace<L>(lock: &L, event: TraceEvent) {
+        if TRACE {
+            guest::trace::record::<Self, L>(lock, event);
+        }
     }
 
     fn vcpu_is_preempted(_cpu: u32) -> Option<bool> {
@@ -111,12 +132,17 @@ impl Platform for HostThread {
     }
 }
 
-impl Machine for HostThread {
+impl<const TRACE: bool> Machine for HostThread<TRACE> {
     #[inline(always)]
     fn vcpu() -> &'static VcpuArea {
         // SAFETY: the thread has been given its area before it runs the workload, and `Vm` keeps
         // the region until the thread has ended, or for ever.
         unsafe { vcpu_at(AREA.get()) }
+    }
+
+    fn hold_off(ns: u32) {
+        note(HostStep::Injected(ns));
+        std::thread::sleep(Duration::from_nanos(ns.into()));
     }
 
     fn log(message: &str) {
@@ -137,12 +163,14 @@ fn wake(token: &AtomicU32) {
 struct Vm {
     /// Freed once all threads have ended; never, if one is stuck.
     region: ManuallyDrop<Region>,
+    instrumented: bool,
     khz: u64,
     threads: Vec<Thread>,
 }
 
 struct Thread {
     tid: Arc<AtomicI32>,
+    notes: Arc<HostTrace>,
     handle: Option<JoinHandle<()>>,
 }
 
@@ -154,6 +182,7 @@ pub(super) fn start(mut params: Params, affinity: &[Vec<usize>]) -> Result<Start
     let (events, receiver) = mpsc::unbounded_channel();
     let mut vm = Vm {
         region: ManuallyDrop::new(region),
+        instrumented: params.instrumented(),
         khz: params.tsc_khz,
         threads: Vec::new(),
     };
@@ -172,6 +201,9 @@ impl Vm {
     ) -> Result<(), VmmError> {
         let area = self.region.vcpu_host_address(vcpu)?;
         let tid = Arc::new(AtomicI32::new(0));
+        let notes = Arc::new(HostTrace::new(self.region.layout().trace_records() > 0));
+        let own_notes = Arc::clone(&notes);
+        let instrumented = self.instrumented;
         let (placed, placement) = std::sync::mpsc::channel();
         let (wanted, own_tid) = (cpus.to_vec(), Arc::clone(&tid));
         let body = move || {
@@ -184,7 +216,15 @@ impl Vm {
             let _ = placed.send(result);
             if ok {
                 AREA.set(area);
-                let outcome = catch_unwind(AssertUnwindSafe(workload::run::<HostThread>));
+                NOTES.with(|notes| {
+                    notes.get_or_init(|| own_notes);
+                });
+                let body = if instrumented {
+                    workload::run::<HostThread<true>>
+                } else {
+                    workload::run::<HostThread<false>>
+                };
+                let outcome = catch_unwind(AssertUnwindSafe(body));
                 // Nobody listens any more if the VM is being dropped.
                 let _ = events.send(match outcome {
                     Ok(()) => Event::Done { vcpu },
@@ -203,6 +243,7 @@ impl Vm {
                 source,
             })?;
         self.threads.push(Thread {
+            notes,
             tid,
             handle: Some(handle),
         });
@@ -255,6 +296,14 @@ impl RunningVm for Vm {
 
     fn kvm_stats(&self, _vcpu: usize) -> BTreeMap<String, u64> {
         BTreeMap::new()
+    }
+
+    fn tsc_offset(&self) -> u64 {
+        0
+    }
+
+    fn take_host_events(&self, vcpu: usize) -> Vec<HostEvent> {
+        self.threads[vcpu].notes.take()
     }
 
     fn states(&self) -> Vec<String> {

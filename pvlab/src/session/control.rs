@@ -6,6 +6,8 @@ use super::{Interval, IntervalVm, Observer, Options, RunError, Stuck};
 use crate::machine::{self, Noise, RunningVm};
 use crate::record::{Record, Start, StartReason};
 use crate::scenario::{Length, Scenario};
+use crate::trace::Collector;
+use crate::trace::collect::COLLECT_EVERY;
 use guest::abi::{Counter, Task, VcpuArea, phase};
 use pvlock::LockEvent;
 use std::cell::RefCell;
@@ -71,6 +73,7 @@ impl Control {
         scenario: &Scenario,
         options: &Options,
         observer: &mut dyn Observer,
+        collector: Option<&mut Collector>,
     ) -> Result<Record, RunError> {
         let Self {
             runtime,
@@ -86,12 +89,13 @@ impl Control {
             };
             tokio::pin!(signalled);
             observer.phase("launching");
-            let mut run = Run::launch(scenario)?;
+            let mut run = Run::launch(scenario, collector)?;
             tokio::select! {
                 biased;
                 () = &mut signalled => return Err(RunError::Interrupted),
                 prepared = run.prepared() => prepared?,
             }
+            run.attach();
             observer.phase("warming up");
             let start = tokio::select! {
                 biased;
@@ -116,6 +120,7 @@ struct Run<'a> {
     scenario: &'a Scenario,
     launched: Instant,
     vms: Vec<Watched>,
+    collector: Option<&'a mut Collector>,
     _noise: Noise,
 }
 
@@ -132,12 +137,16 @@ struct Watched {
 }
 
 impl<'a> Run<'a> {
-    fn launch(scenario: &'a Scenario) -> Result<Self, RunError> {
+    fn launch(
+        scenario: &'a Scenario,
+        collector: Option<&'a mut Collector>,
+    ) -> Result<Self, RunError> {
+        let records = collector.as_ref().map_or(0, |c| c.records());
         let launched = Instant::now();
         let mut vms = Vec::new();
         let mut first = 0;
         for (number, spec) in scenario.vms.iter().enumerate() {
-            let (machine, events) = machine::start(scenario, number, first)?;
+            let (machine, events) = machine::start(scenario, number, first, records)?;
             let now = machine.now();
             let since_launch =
                 launched.elapsed().as_nanos() * u128::from(machine.khz()) / 1_000_000;
@@ -156,6 +165,7 @@ impl<'a> Run<'a> {
             scenario,
             launched,
             vms,
+            collector,
             _noise: noise,
         })
     }
@@ -319,7 +329,23 @@ impl<'a> Run<'a> {
             .collect::<Result<_, _>>()?)
     }
 
+    fn attach(&mut self) {
+        if let Some(collector) = &mut self.collector {
+            collector.attach(&machines(&self.vms));
+        }
+    }
+
+    fn collect(&mut self) -> Result<(), RunError> {
+        match &mut self.collector {
+            Some(collector) => Ok(collector.collect(&machines(&self.vms))?),
+            None => Ok(()),
+        }
+    }
+
     fn begin_measurement(&mut self) -> Result<Vec<VmSnapshot>, RunError> {
+        if let Some(collector) = &mut self.collector {
+            collector.begin();
+        }
         self.enter(phase::MEASURE)?;
         self.snapshots()
     }
@@ -344,6 +370,13 @@ impl<'a> Run<'a> {
         let mut reporter = Intervals::new(from);
         let mut looks = interval_at(tokio::time::Instant::now() + LOOK, LOOK);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let every = if self.collector.is_some() {
+            COLLECT_EVERY
+        } else {
+            never
+        };
+        let mut collections = interval_at(tokio::time::Instant::now() + every, every);
+        collections.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 biased;
@@ -355,6 +388,7 @@ impl<'a> Run<'a> {
                     return Ok(());
                 }
                 _ = intervals.tick() => reporter.report(&self.snapshots()?, &self.vms, observer),
+                _ = collections.tick() => self.collect()?,
                 _ = looks.tick() => {
                     self.listen()?;
                     self.watch()?;
@@ -388,9 +422,14 @@ impl<'a> Run<'a> {
             let waits = vcpus.map(|vcpu| snapshot::longest_wait(&*vm.machine, vcpu));
             longest.push(waits.collect::<Result<Vec<_>, _>>()?);
         }
+        let ended = vmm::clock::now();
         self.enter(phase::STOP)?;
         self.kick_all()?;
         self.wait_until(POLL, |run| run.all_are(Task::Done)).await?;
+
+        if let Some(collector) = &mut self.collector {
+            collector.end(ended, &machines(&self.vms))?;
+        }
 
         let mut vms = Vec::new();
         for (i, vm) in self.vms.iter().enumerate() {
@@ -449,6 +488,10 @@ impl<'a> Run<'a> {
         }
         Ok(if first.is_finite() { first } else { 0.0 })
     }
+}
+
+fn machines(vms: &[Watched]) -> Vec<&dyn RunningVm> {
+    vms.iter().map(|vm| &*vm.machine).collect()
 }
 
 /// Whether every vCPU of the VM has ended, or made a fixed number of acquisitions.

@@ -2,6 +2,7 @@
 
 use crate::machine::RunningVm;
 use crate::scenario::VmSpec;
+use crate::trace::CollectError;
 use guest::abi::Counter;
 use pvlock::qspinlock::pv;
 use std::fmt;
@@ -31,6 +32,9 @@ pub enum RunError {
     /// The region could not be read.
     #[error(transparent)]
     Region(#[from] RegionError),
+    /// The trace could not be collected.
+    #[error(transparent)]
+    Trace(#[from] CollectError),
     /// A guest panicked.
     #[error("the guest of VM {vm} panicked on vCPU {vcpu}: {message}")]
     Panicked {

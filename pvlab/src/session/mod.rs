@@ -10,6 +10,7 @@ mod snapshot;
 
 use crate::record::Record;
 use crate::scenario::Scenario;
+use crate::trace::Collector;
 use std::time::Duration;
 
 pub use error::{RunError, Stuck};
@@ -66,5 +67,19 @@ pub fn run(
     options: &Options,
     observer: &mut dyn Observer,
 ) -> Result<Record, RunError> {
-    control::with_control(|control| control.run(scenario, options, observer))
+    control::with_control(|control| control.run(scenario, options, observer, None))
+}
+
+/// [`run`], with everything that happens collected in `collector`. What was collected before an
+/// error stays there.
+///
+/// # Errors
+/// See [`RunError`].
+pub fn trace(
+    scenario: &Scenario,
+    options: &Options,
+    observer: &mut dyn Observer,
+    collector: &mut Collector,
+) -> Result<Record, RunError> {
+    control::with_control(|control| control.run(scenario, options, observer, Some(collector)))
 }

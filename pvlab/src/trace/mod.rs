@@ -5,11 +5,17 @@
 //! account of all waiting and the trace files are made, one event after another.
 
 pub mod account;
+pub mod collect;
 pub mod event;
+pub mod fit;
 pub mod header;
+mod merge;
 mod perfetto;
 mod raw;
 pub mod read;
 pub mod sink;
+mod spool;
 
+pub use collect::{CollectError, Collector};
 pub use event::{Event, ExitReason, Place, What};
+pub use merge::Merged;

@@ -1,0 +1,219 @@
+//! Collecting while the run goes on: guest rings, the host's notes and context switches are taken
+//! away some fifty times a second, into the spool.
+
+use super::Place;
+use super::fit::Pairs;
+use super::spool::{Source, Spool};
+use crate::machine::RunningVm;
+use std::io;
+use std::time::Duration;
+use vmm::clock;
+use vmm::host_trace::{ExitKind, HostStep};
+use vmm::region::RegionError;
+use vmm::switches::{SwitchKind, SwitchRecorder};
+
+/// Records of a vCPU's ring, unless said otherwise: 4 MiB, a tenth of a second of the busiest vCPU.
+pub const DEFAULT_RECORDS: usize = 1 << 19;
+
+/// How often to collect.
+pub(crate) const COLLECT_EVERY: Duration = Duration::from_millis(20);
+
+/// Why a trace could not be collected.
+#[derive(Debug, thiserror::Error)]
+pub enum CollectError {
+    /// The temporary file cannot be made, written or read.
+    #[error("cannot keep the trace in a temporary file in {}: {}; make room there, or set TMPDIR",
+        spool_directory(), .0)]
+    Spool(#[from] io::Error),
+    /// Guest memory could not be read, or the temporary file not written.
+    #[error("cannot take the trace from the guest: {}; if there is no room in {}, set TMPDIR",
+        .0, spool_directory())]
+    Region(#[from] RegionError),
+}
+
+fn spool_directory() -> String {
+    std::env::temp_dir().display().to_string()
+}
+
+/// Collects a trace.
+#[derive(Debug)]
+pub struct Collector {
+    records: usize,
+    pub(super) spool: Spool,
+    pub(super) pairs: Pairs,
+    pub(super) vms: Vec<Traced>,
+    /// The TSC when the trace began, and when it ended.
+    pub(super) began: u64,
+    pub(super) ended: u64,
+    pub(super) lost_switches: u64,
+    /// Why context switches are not recorded, if so.
+    pub(super) no_switches: Option<String>,
+}
+
+/// What is being traced of a VM.
+#[derive(Debug)]
+pub(super) struct Traced {
+    pub(super) tsc_offset: u64,
+    switches: Vec<Option<SwitchRecorder>>,
+    pub(super) dropped: u64,
+}
+
+impl Traced {
+    #[cfg(test)]
+    pub(super) fn without_switches(tsc_offset: u64) -> Self {
+        Self {
+            tsc_offset,
+            switches: Vec::new(),
+            dropped: 0,
+        }
+    }
+}
+
+impl Collector {
+    /// A collector for rings of `records` records, a power of two.
+    ///
+    /// # Errors
+    /// If there is no room for a temporary file.
+    pub fn new(records: usize) -> Result<Self, CollectError> {
+        Ok(Self {
+            records,
+            spool: Spool::new()?,
+            pairs: Pairs::default(),
+            vms: Vec::new(),
+            began: 0,
+            ended: 0,
+            lost_switches: 0,
+            no_switches: None,
+        })
+    }
+
+    /// Size of the vCPUs' rings, in records.
+    pub fn records(&self) -> usize {
+        self.records
+    }
+
+    /// Why context switches are not recorded, if they are not.
+    pub fn without_switches(&self) -> Option<&str> {
+        self.no_switches.as_deref()
+    }
+
+    /// Starts recording context switches. The vCPUs exist, and have not begun to work.
+    pub(crate) fn attach(&mut self, vms: &[&dyn RunningVm]) {
+        self.pairs.add(clock::pair());
+        for vm in vms {
+            let count = vm.region().layout().vcpus();
+            let switches = (0..count).map(|vcpu| {
+                // The first refusal is told; the others will have the same reason.
+                let tid = vm.tid(vcpu)?;
+                match SwitchRecorder::start(tid) {
+                    Ok(recorder) => Some(recorder),
+                    Err(e) => {
+                        self.no_switches.get_or_insert_with(|| why_no_switches(&e));
+                        None
+                    }
+                }
+            });
+            let switches = switches.collect();
+            self.vms.push(Traced {
+                tsc_offset: vm.tsc_offset(),
+                switches,
+                dropped: 0,
+            });
+        }
+    }
+
+    /// The measurement, and with it the trace, begins.
+    pub(crate) fn begin(&mut self) {
+        self.began = clock::now();
+        self.ended = self.began;
+    }
+
+    /// Takes away what there is.
+    pub(crate) fn collect(&mut self, vms: &[&dyn RunningVm]) -> Result<(), CollectError> {
+        let cut = clock::now();
+        self.pairs.add(clock::pair());
+        for (number, vm) in (0u16..).zip(vms) {
+            let traced = &mut self.vms[usize::from(number)];
+            for (vcpu, recorder) in (0u16..).zip(&mut traced.switches) {
+                let place = Place { vm: number, vcpu };
+                let mut words = Vec::new();
+                if let Some(recorder) = recorder {
+                    self.lost_switches += recorder.drain(|switch| {
+                        let kind = match switch.kind {
+                            SwitchKind::In => 0,
+                            SwitchKind::Out => 1,
+                            SwitchKind::OutPreempted => 2,
+                        };
+                        words.extend([switch.raw_ns, switch.cpu.into(), kind]);
+                    });
+                }
+                self.spool.append_words(Source::Switches, place, &words)?;
+                words.clear();
+                for event in vm.take_host_events(usize::from(vcpu)) {
+                    let (code, argument) = code(event.what);
+                    words.extend([event.ticks, code, argument]);
+                }
+                self.spool.append_words(Source::Host, place, &words)?;
+                self.spool.append(Source::Guest, place, |file| {
+                    vm.region()
+                        .drain_trace(usize::from(vcpu), file)
+                        .map(|_| ())
+                        .map_err(CollectError::from)
+                })?;
+            }
+        }
+        self.spool
+            .append_words(Source::Cut, Place { vm: 0, vcpu: 0 }, &[cut])?;
+        self.ended = cut;
+        Ok(())
+    }
+
+    /// The vCPUs have stopped: takes away the rest.
+    pub(crate) fn end(&mut self, ended: u64, vms: &[&dyn RunningVm]) -> Result<(), CollectError> {
+        let result = self.collect(vms);
+        self.ended = ended;
+        for (traced, vm) in self.vms.iter_mut().zip(vms) {
+            traced.dropped = 0;
+            for vcpu in 0..vm.region().layout().vcpus() {
+                traced.dropped += vm.region().trace_dropped(vcpu)?;
+            }
+        }
+        result
+    }
+
+    /// Guest events that found their ring full.
+    pub fn dropped(&self) -> u64 {
+        self.vms.iter().map(|vm| vm.dropped).sum()
+    }
+}
+
+fn why_no_switches(error: &io::Error) -> String {
+    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+    let level = paranoid.as_deref().map_or("unknown", str::trim);
+    format!(
+        "context switches of vCPUs cannot be recorded ({error}; /proc/sys/kernel/perf_event_paranoid \
+         is {level}): who was off its CPU, and when, is unknown; only totals are"
+    )
+}
+
+/// A step of the host as a code and an argument.
+fn code(step: HostStep) -> (u64, u64) {
+    match step {
+        HostStep::Enter => (0, 0),
+        HostStep::Blocked => (1, 0),
+        HostStep::Unblocked => (2, 0),
+        HostStep::Injected(ns) => (3, ns.into()),
+        HostStep::Exit(kind) => (
+            4,
+            match kind {
+                ExitKind::Halt => 0,
+                ExitKind::Yield => 1,
+                ExitKind::Log => 2,
+                ExitKind::Preempt => 3,
+                ExitKind::End => 4,
+                ExitKind::Signal => 5,
+                ExitKind::Other => 6,
+            },
+        ),
+    }
+}

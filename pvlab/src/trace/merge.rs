@@ -1,0 +1,281 @@
+//! From the spool to one stream of events, sorted by time.
+//!
+//! A vCPU may be preempted between looking at the clock and publishing its record, so a record can
+//! come some milliseconds late. Events are therefore held back for [`HOLD_BACK_NS`] behind the cut, and
+//! one that is later still is moved forward to the time of the last event handed out, and counted.
+
+use super::collect::{CollectError, Collector};
+use super::fit::Fit;
+use super::spool::Source;
+use super::{Event, ExitReason, Place, What};
+use guest::trace::{Clock, Record};
+use std::collections::{BTreeMap, VecDeque};
+
+/// How long after its time an event may arrive and still find its place.
+const HOLD_BACK_NS: u64 = 60_000_000;
+
+/// What merging yielded, beside the events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Merged {
+    /// Events handed out.
+    pub events: u64,
+    /// Of them, moved forward because they came too late.
+    pub late: u64,
+    /// Words that are no records: a guest that overwrote its ring.
+    pub malformed: u64,
+    /// Length of the trace, ns.
+    pub end_ns: u64,
+}
+
+/// One source of events of one vCPU.
+struct Stream {
+    place: Place,
+    waiting: VecDeque<Event>,
+    clock: Clock,
+    /// The last event from before the trace: the state it begins in.
+    before: Option<What>,
+}
+
+/// From ticks to ns since the trace began.
+struct Times {
+    fit: Fit,
+    start: u64,
+}
+
+impl Times {
+    /// `None` before the trace.
+    fn of_ticks(&self, ticks: u64) -> Option<u64> {
+        self.fit.raw_ns(ticks).checked_sub(self.start)
+    }
+}
+
+impl Collector {
+    /// The line between the clocks.
+    pub fn fit(&self) -> Option<Fit> {
+        self.pairs.fit()
+    }
+
+    /// Hands all events to `each`, sorted by time.
+    ///
+    /// # Errors
+    /// If the spool cannot be read, or what `each` returns.
+    pub fn merge<E: From<CollectError>>(
+        &mut self,
+        mut each: impl FnMut(&Event) -> Result<(), E>,
+    ) -> Result<Merged, E> {
+        let Some(fit) = self.fit() else {
+            return Ok(Merged::default());
+        };
+        let times = Times {
+            fit,
+            start: fit.raw_ns(self.began),
+        };
+        let end_ns = times.of_ticks(self.ended).unwrap_or(0);
+        let offsets: Vec<u64> = self.vms.iter().map(|vm| vm.tsc_offset).collect();
+        let mut streams = Streams {
+            streams: Vec::new(),
+            numbers: BTreeMap::new(),
+        };
+        let mut merged = Merged {
+            end_ns,
+            ..Merged::default()
+        };
+        let mut last = 0;
+        let mut emit = |event: &Event, merged: &mut Merged| -> Result<(), E> {
+            let mut event = *event;
+            if event.at < last {
+                event.at = last;
+                merged.late += 1;
+            }
+            last = event.at;
+            merged.events += 1;
+            each(&event)
+        };
+        let mut words = Vec::new();
+        let mut chunks = self.spool.read().map_err(CollectError::from)?;
+        while let Some((source, place)) = chunks.next(&mut words).map_err(CollectError::from)? {
+            if source == Source::Cut {
+                let cut = words
+                    .first()
+                    .and_then(|&ticks| times.of_ticks(ticks))
+                    .unwrap_or(0);
+                streams.hand_out(cut.saturating_sub(HOLD_BACK_NS), |e| emit(e, &mut merged))?;
+                continue;
+            }
+            let offset = offsets.get(usize::from(place.vm)).copied().unwrap_or(0);
+            streams
+                .of(source, place)
+                .add(source, &words, &times, offset, end_ns, &mut merged);
+        }
+        streams.begin_with_states();
+        streams.hand_out(u64::MAX, |e| emit(e, &mut merged))?;
+        Ok(merged)
+    }
+}
+
+impl Stream {
+    fn add(
+        &mut self,
+        source: Source,
+        words: &[u64],
+        times: &Times,
+        tsc_offset: u64,
+        end_ns: u64,
+        merged: &mut Merged,
+    ) {
+        match source {
+            Source::Guest => self.add_guest(words, times, tsc_offset, merged),
+            Source::Host => {
+                for event in words.chunks_exact(3) {
+                    if let Some(what) = host_event(event[1], event[2]) {
+                        self.push(times.of_ticks(event[0]), what, end_ns);
+                    }
+                }
+            }
+            Source::Switches => {
+                for event in words.chunks_exact(3) {
+                    let cpu = u16::try_from(event[1]).unwrap_or(u16::MAX);
+                    let what = match event[2] {
+                        0 => What::SwitchIn { cpu },
+                        kind => What::SwitchOut {
+                            cpu,
+                            preempted: kind == 2,
+                        },
+                    };
+                    self.push(event[0].checked_sub(times.start), what, end_ns);
+                }
+            }
+            Source::Cut => {}
+        }
+    }
+
+    fn add_guest(&mut self, words: &[u64], times: &Times, tsc_offset: u64, merged: &mut Merged) {
+        for &word in words {
+            let Some(record) = Record::decode(word) else {
+                merged.malformed += 1;
+                continue;
+            };
+            let ticks = self.clock.advance(record);
+            let what = match record {
+                Record::Time(_) => continue,
+                Record::Gap(dropped) => What::Gap {
+                    dropped: dropped.into(),
+                },
+                Record::Event { lock, event, .. } => What::Lock { lock, step: event },
+            };
+            let at = times.of_ticks(ticks.wrapping_sub(tsc_offset)).unwrap_or(0);
+            self.waiting.push_back(Event {
+                at,
+                place: self.place,
+                what,
+            });
+        }
+    }
+
+    /// Adds an event of the host. Of those before the trace the last is kept, as the state it begins
+    /// in; those after its end say nothing about it.
+    fn push(&mut self, at: Option<u64>, what: What, end_ns: u64) {
+        match at {
+            None => self.before = Some(what),
+            Some(at) if at <= end_ns => {
+                self.begin();
+                self.waiting.push_back(Event {
+                    at,
+                    place: self.place,
+                    what,
+                });
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Turns what was before the trace into its first event.
+    fn begin(&mut self) {
+        if let Some(what) = self.before.take() {
+            self.waiting.push_front(Event {
+                at: 0,
+                place: self.place,
+                what,
+            });
+        }
+    }
+}
+
+fn host_event(code: u64, argument: u64) -> Option<What> {
+    Some(match code {
+        0 => What::Enter,
+        1 => What::Blocked,
+        2 => What::Unblocked,
+        3 => What::Injected { ns: argument },
+        4 => What::Exit(*ExitReason::ALL.get(usize::try_from(argument).ok()?)?),
+        _ => return None,
+    })
+}
+
+struct Streams {
+    streams: Vec<Stream>,
+    numbers: BTreeMap<(u8, Place), usize>,
+}
+
+impl Streams {
+    fn of(&mut self, source: Source, place: Place) -> &mut Stream {
+        let streams = &mut self.streams;
+        let number = *self
+            .numbers
+            .entry((source as u8, place))
+            .or_insert_with(|| {
+                streams.push(Stream {
+                    place,
+                    waiting: VecDeque::new(),
+                    clock: Clock::default(),
+                    before: None,
+                });
+                streams.len() - 1
+            });
+        &mut streams[number]
+    }
+
+    fn begin_with_states(&mut self) {
+        self.streams.iter_mut().for_each(Stream::begin);
+    }
+
+    /// Hands out all events up to `limit`, sorted by time.
+    ///
+    /// The stream with the earliest event keeps its turn until another's is earlier: with few vCPUs
+    /// running at a time, that spares most of the comparisons.
+    fn hand_out<E>(
+        &mut self,
+        limit: u64,
+        mut each: impl FnMut(&Event) -> Result<(), E>,
+    ) -> Result<(), E> {
+        loop {
+            let (mut first, mut first_at, mut second_at) = (None, u64::MAX, u64::MAX);
+            for (number, stream) in self.streams.iter().enumerate() {
+                let Some(event) = stream.waiting.front() else {
+                    continue;
+                };
+                if first.is_none() || event.at < first_at {
+                    second_at = first_at;
+                    (first, first_at) = (Some(number), event.at);
+                } else {
+                    second_at = second_at.min(event.at);
+                }
+            }
+            let Some(first) = first.filter(|_| first_at <= limit) else {
+                return Ok(());
+            };
+            let waiting = &mut self.streams[first].waiting;
+            let turn_ends = second_at.min(limit);
+            while let Some(event) = waiting.front()
+                && event.at <= turn_ends
+            {
+                each(event)?;
+                waiting.pop_front();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "merge_tests.rs"]
+mod tests;
