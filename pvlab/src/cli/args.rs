@@ -3,6 +3,7 @@
 use super::values::{self, CpuList, LockParser, PlacementArg};
 use crate::report::Format;
 use crate::scenario::{Cpl, MachineKind, Preempt, VmSpec};
+use crate::trace::collect::DEFAULT_RECORDS;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -35,6 +36,15 @@ Examples:
   pvlab run --lock ticket --vcpus 4 --placement 0,0,0,1
   pvlab run --lock qspinlock --vcpus 2 --iterations 100000 --format json";
 
+const TRACE_EXAMPLES: &str = "\
+Examples:
+  pvlab trace --lock qspinlock --vcpus 8 --cpus 0-1 --duration 1s -o run.pftrace
+  pvlab trace --lock pv-qspinlock --format json-lines | head
+  pvlab trace --summary run.pftrace               the account again, from the file
+  pvlab trace --lock tas --preempt holder:5ms@1%  preemption on demand
+
+Open run.pftrace at ui.perfetto.dev. The formats are described in docs/trace.md.";
+
 const DOCTOR_EXAMPLES: &str = "\
 Examples:
   pvlab doctor
@@ -66,6 +76,9 @@ pub(super) enum Command {
     /// Run one or more guests at the same time and show every vCPU.
     #[command(after_help = RUN_EXAMPLES)]
     Run(Box<RunArgs>),
+    /// Trace every halt, kick and preemption, and account for every nanosecond of waiting.
+    #[command(after_help = TRACE_EXAMPLES)]
+    Trace(Box<TraceArgs>),
     /// Tell what this host is, what halts and kicks cost on it, and what will not work.
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),
@@ -106,8 +119,13 @@ pub(super) struct CompareArgs {
     /// Least difference of the median worth a verdict, in percent.
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = values::share)]
     pub(super) min_effect: f64,
+    /// Afterwards trace each lock once, and tell what its waiting was spent on.
+    #[arg(long)]
+    pub(super) explain: bool,
     #[command(flatten)]
     pub(super) common: Common,
+    #[command(flatten)]
+    pub(super) report: ReportArgs,
 }
 
 #[derive(Debug, Args)]
@@ -132,8 +150,14 @@ pub(super) struct RunArgs {
     /// Show a line for each guest at this interval (at least 1ms).
     #[arg(long, value_name = "TIME", value_parser = values::interval)]
     pub(super) stat_interval: Option<Duration>,
+    /// Redraw a small table each second instead: throughput, halts, kicks, preempted holders, and who
+    /// is preempted now.
+    #[arg(long, conflicts_with = "stat_interval")]
+    pub(super) live: bool,
     #[command(flatten)]
     pub(super) common: Common,
+    #[command(flatten)]
+    pub(super) report: ReportArgs,
 }
 
 /// Options of every command that runs guests.
@@ -189,12 +213,61 @@ pub(super) struct Common {
     /// Fault injection: drop kicks, so that halted waiters sleep for ever.
     #[arg(long, hide = true)]
     pub(super) drop_kicks: bool,
+}
+
+/// How and where to report.
+#[derive(Debug, Args)]
+pub(super) struct ReportArgs {
     /// Format of the report.
     #[arg(long, value_enum, default_value_t = FormatArg::Table)]
     pub(super) format: FormatArg,
     /// Write the report to this file instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct TraceArgs {
+    /// A guest, such as lock=pv-qspinlock,vcpus=4; repeat it for several at the same time.
+    #[arg(long, value_name = "SPEC", value_parser = values::vm,
+          conflicts_with_all = ["lock", "vcpus"])]
+    pub(super) vm: Vec<VmSpec>,
+    /// Lock of a single guest; short for --vm lock=LOCK,vcpus=N.
+    #[arg(long, value_name = "LOCK", value_parser = LockParser)]
+    pub(super) lock: Option<LockKind>,
+    /// vCPUs of a single guest [default: 4 for each CPU].
+    #[arg(long, value_name = "N", value_parser = values::vcpus, requires = "lock")]
+    pub(super) vcpus: Option<usize>,
+    /// Length of the trace, with unit, not counting the warm-up.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::nonzero_duration)]
+    pub(super) duration: Duration,
+    /// Write the trace to this file.
+    #[arg(short, long, value_name = "FILE")]
+    pub(super) output: Option<PathBuf>,
+    /// Format of the trace [default: json-lines for a file named *.jsonl, else perfetto]. JSON lines
+    /// without --output go to standard output, and the account to standard error.
+    #[arg(long, value_enum)]
+    pub(super) format: Option<TraceFormatArg>,
+    /// Format of the account.
+    #[arg(long, value_enum, default_value_t = FormatArg::Table)]
+    pub(super) account: FormatArg,
+    /// Account for the trace in this file, without running anything.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["vm", "lock", "vcpus", "output", "format"])]
+    pub(super) summary: Option<PathBuf>,
+    /// Events that each vCPU's ring holds (rounded up to a power of two, at least 1024).
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_RECORDS, value_parser = values::ring)]
+    pub(super) ring: usize,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+/// [`sink::Format`], as an option.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum TraceFormatArg {
+    /// For ui.perfetto.dev.
+    Perfetto,
+    /// One line of JSON for each event.
+    JsonLines,
 }
 
 #[derive(Debug, Args)]

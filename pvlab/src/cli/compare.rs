@@ -27,7 +27,7 @@ pub(super) fn compare(args: &CompareArgs) -> Result<u8, CliError> {
         scenario,
         machine_reason,
     } = request(&args.common, guests, length, &host)?;
-    let target = Target::check(args.common.output.as_deref())?;
+    let target = Target::check(args.report.output.as_deref())?;
     let plan = Plan {
         locks: args.locks.clone(),
         baseline,
@@ -49,7 +49,7 @@ pub(super) fn compare(args: &CompareArgs) -> Result<u8, CliError> {
         },
         comparison,
     );
-    target.write(&report.render(args.common.format.into()))?;
+    target.write(&report.render(args.report.format.into()))?;
     if let Some(line) = report.exclusion_broken() {
         complain(&line);
         return Ok(BROKEN);

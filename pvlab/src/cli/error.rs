@@ -1,6 +1,7 @@
 //! Why a command could not be carried out, each reason in one line.
 
 use super::output;
+use crate::trace::{CollectError, read, sink};
 use crate::{doctor, host, session};
 use std::time::Duration;
 
@@ -25,6 +26,20 @@ pub enum CliError {
     /// The report cannot be written.
     #[error(transparent)]
     Output(#[from] output::OutputError),
+    /// The trace could not be written.
+    #[error(transparent)]
+    TraceFile(#[from] sink::WriteError),
+    /// The trace could not be read.
+    #[error(transparent)]
+    ReadTrace(#[from] read::ReadError),
+    /// The trace could not be collected.
+    #[error(transparent)]
+    Collect(#[from] CollectError),
+    /// The account is wrong.
+    #[error(
+        "the account is wrong: the parts of {0} waits do not add up to them (by more than 1 us and 1 %)"
+    )]
+    SumRule(u64),
     /// The run failed.
     #[error(transparent)]
     Session(#[from] session::RunError),
@@ -39,9 +54,14 @@ impl CliError {
         match self {
             Self::Usage(_) => super::USAGE,
             Self::Session(error) => error.exit_code(),
-            Self::NoKvm { .. } | Self::NotX86 { .. } | Self::Output(_) | Self::Doctor(_) => {
-                super::FAILED
-            }
+            Self::TraceFile(_)
+            | Self::ReadTrace(_)
+            | Self::Collect(_)
+            | Self::SumRule(_)
+            | Self::NoKvm { .. }
+            | Self::NotX86 { .. }
+            | Self::Output(_)
+            | Self::Doctor(_) => super::FAILED,
         }
     }
 }
@@ -146,6 +166,14 @@ pub enum Usage {
         baseline: &'static str,
         /// The locks compared.
         locks: String,
+    },
+    /// Locks that a trace cannot tell apart.
+    #[error("{locks} locks cannot be told apart in a trace; give at most {most}")]
+    TooManyLocks {
+        /// How many were asked for.
+        locks: usize,
+        /// How many a trace can name.
+        most: usize,
     },
     /// RUST_LOG does not parse.
     #[error("RUST_LOG='{directives}': {why}; write for example RUST_LOG=vmm=debug")]

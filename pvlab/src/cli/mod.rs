@@ -16,6 +16,7 @@ mod output;
 mod progress;
 mod request;
 mod run;
+mod trace;
 mod values;
 
 pub use args::Cli;
@@ -54,6 +55,7 @@ fn dispatch(cli: Cli) -> Result<u8, CliError> {
     match cli.command {
         Command::Compare(args) => compare::compare(&args),
         Command::Run(args) => run::run(&args),
+        Command::Trace(args) => trace::trace(&args),
         Command::Doctor(args) => {
             let target = output::Target::check(args.output.as_deref())?;
             target.write(&doctor::run(args.format.into())?)?;

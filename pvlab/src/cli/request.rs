@@ -33,6 +33,21 @@ pub(super) enum Guests {
     },
 }
 
+impl Guests {
+    /// From the options --lock, --vcpus and --vm.
+    pub(super) fn of(
+        lock: Option<LockKind>,
+        vcpus: Option<usize>,
+        vms: &[VmSpec],
+    ) -> Result<Self, Usage> {
+        match lock {
+            Some(lock) => Ok(Self::One { lock, vcpus }),
+            None if vms.is_empty() => Err(Usage::NoVm),
+            None => Ok(Self::Given(vms.to_vec())),
+        }
+    }
+}
+
 /// A scenario, and why its machine was chosen.
 #[derive(Debug)]
 pub(super) struct Request {

@@ -17,18 +17,23 @@ use std::time::Duration;
 /// Runs the guests and reports.
 pub(super) fn run(args: &RunArgs) -> Result<u8, CliError> {
     let host = Host::examine();
-    let format = Format::from(args.common.format);
+    let format = Format::from(args.report.format);
     let length = length(args.duration, args.iterations);
     let Request {
         scenario,
         machine_reason,
-    } = request(&args.common, guests(args)?, length, &host)?;
+    } = request(
+        &args.common,
+        Guests::of(args.lock, args.vcpus, &args.vm)?,
+        length,
+        &host,
+    )?;
     if let (Some(interval), Length::Duration(duration)) = (args.stat_interval, length)
         && interval > duration
     {
         return Err(Usage::IntervalTooLong { interval, duration }.into());
     }
-    let target = Target::check(args.common.output.as_deref())?;
+    let target = Target::check(args.report.output.as_deref())?;
     let context = Context {
         host,
         machine_reason,
@@ -81,17 +86,6 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, CliError> {
         return Ok(FAILED);
     }
     Ok(DONE)
-}
-
-fn guests(args: &RunArgs) -> Result<Guests, Usage> {
-    match args.lock {
-        Some(lock) => Ok(Guests::One {
-            lock,
-            vcpus: args.vcpus,
-        }),
-        None if args.vm.is_empty() => Err(Usage::NoVm),
-        None => Ok(Guests::Given(args.vm.clone())),
-    }
 }
 
 /// How long a run of the scenario ought to take, if it is known.

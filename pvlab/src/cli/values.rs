@@ -37,6 +37,8 @@ pub(super) enum ValueError {
     NoPreempt { text: String },
     #[error("{text} is too long to hold a vCPU off its CPU; give at most 4s")]
     TooLongPreempt { text: String },
+    #[error("a ring of {number} events is too small to trace into; give at least {least}")]
+    RingTooSmall { number: u64, least: u64 },
     #[error("'{text}' is no whole number")]
     NoNumber { text: String },
     #[error("0 makes no sense here; give at least 1")]
@@ -68,6 +70,23 @@ pub(super) fn preempt(text: &str) -> Result<Preempt, ValueError> {
         return Err(wrong());
     }
     Ok(Preempt { whom, ns, share })
+}
+
+/// A number of trace records, as a power of two.
+pub(super) fn ring(text: &str) -> Result<usize, ValueError> {
+    const LEAST: u64 = 1024;
+    const MOST: u64 = 1 << 26;
+    match whole(text)? {
+        n if n < LEAST => Err(ValueError::RingTooSmall {
+            number: n,
+            least: LEAST,
+        }),
+        n if n > MOST => Err(ValueError::TooMany {
+            number: n,
+            most: MOST,
+        }),
+        n => Ok(usize::try_from(n.next_power_of_two()).unwrap_or(usize::MAX)),
+    }
 }
 
 /// A list of CPUs.

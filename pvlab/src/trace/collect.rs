@@ -92,6 +92,16 @@ impl Collector {
         self.records
     }
 
+    /// The TSC when the trace began.
+    pub fn began(&self) -> u64 {
+        self.began
+    }
+
+    /// Context switches that the kernel had no room for.
+    pub fn lost_switches(&self) -> u64 {
+        self.lost_switches
+    }
+
     /// Why context switches are not recorded, if they are not.
     pub fn without_switches(&self) -> Option<&str> {
         self.no_switches.as_deref()

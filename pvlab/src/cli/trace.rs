@@ -1,0 +1,357 @@
+//! `pvlab trace`.
+
+use super::args::{TraceArgs, TraceFormatArg};
+use super::error::{CliError, Usage};
+use super::output::Target;
+use super::progress::Progress;
+use super::request::{Guests, Request, request};
+use super::run::expected;
+use super::{BROKEN, DONE, FAILED, complain};
+use crate::host::Host;
+use crate::report::{self, Context, Format};
+use crate::scenario::{Length, Scenario};
+use crate::session::{self, Observer, Options};
+use crate::trace::account::{Account, Accountant, Setup, VmSetup};
+use crate::trace::header::{ClockFit, End, Header, VmHeader};
+use crate::trace::sink::{self, Sink};
+use crate::trace::{Collector, Event, Merged, read};
+use guest::trace::MAX_LOCKS;
+use pvlock::LockKind;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Instant;
+
+/// Runs, traces, accounts; or accounts for a trace that is there.
+pub(super) fn trace(args: &TraceArgs) -> Result<u8, CliError> {
+    match &args.summary {
+        Some(path) => summarise(args, path),
+        None => record(args),
+    }
+}
+
+fn record(args: &TraceArgs) -> Result<u8, CliError> {
+    let host = Host::examine();
+    let guests = Guests::of(args.lock, args.vcpus, &args.vm)?;
+    let Request {
+        mut scenario,
+        machine_reason,
+    } = request(&args.common, guests, Length::Duration(args.duration), &host)?;
+    if scenario.workload.locks > MAX_LOCKS {
+        let (locks, most) = (scenario.workload.locks, MAX_LOCKS);
+        return Err(Usage::TooManyLocks { locks, most }.into());
+    }
+    // The trace has every wait: timing them once more would only cost time.
+    scenario.latency = false;
+    let context = Context {
+        host,
+        machine_reason,
+    };
+
+    // Whether the file can be written is found out before the run, not after.
+    let mut header = header(&context, &scenario);
+    drop(create(args, &header)?);
+    let mut collector = Collector::new(args.ring)?;
+    let mut progress = Progress::new(1, expected(&scenario));
+    let result = {
+        let mut watcher = Watcher {
+            progress: &progress,
+            phase: "launching",
+        };
+        session::trace(&scenario, &Options::default(), &mut watcher, &mut collector)
+    };
+    // Whatever became of the run, what was captured is kept.
+    let begun = Instant::now();
+    progress.end();
+    progress.at("merging", 1.0);
+    let tsc_start = collector.began();
+    header.clock = collector
+        .fit()
+        .map_or(header.clock, |fit| fit.header(tsc_start));
+    header.switches = collector.without_switches().is_none();
+    header
+        .notes
+        .extend(collector.without_switches().map(str::to_owned));
+    let sink = create(args, &header)?;
+    let (account, merged, end) = write_out(&mut collector, &scenario, &header, sink)?;
+    drop(progress);
+    tracing::info!(events = merged.events, elapsed = ?begun.elapsed(), "merged");
+
+    let mut text = String::new();
+    let format = Format::from(args.account);
+    if format == Format::Table {
+        text += &report::headline(&context, &scenario);
+        text += "\n";
+        text += &about(
+            args,
+            &header,
+            &collector,
+            &merged,
+            &end,
+            begun.elapsed().as_secs_f64(),
+        );
+    }
+    text += &report::to_json(&account);
+    show(args, &text)?;
+    match result {
+        Ok(record) => {
+            if let Some(vm) = record.vms.iter().find(|vm| !vm.exclusion.held()) {
+                complain(&format!("MUTUAL EXCLUSION BROKEN by lock '{}'", vm.lock));
+                return Ok(BROKEN);
+            }
+            if record.interrupted {
+                let seconds = record.measured_s;
+                complain(&format!(
+                    "interrupted after {seconds:.1} s; the trace is of these"
+                ));
+                return Ok(FAILED);
+            }
+        }
+        Err(error) => {
+            complain("the run failed; what was captured until then has been kept");
+            return Err(error.into());
+        }
+    }
+    check_sums(&account)
+}
+
+fn check_sums(account: &Account) -> Result<u8, CliError> {
+    match account.sum_violations() {
+        0 => Ok(DONE),
+        n => Err(CliError::SumRule(n)),
+    }
+}
+
+/// The account goes to standard output, unless the trace itself does.
+fn show(args: &TraceArgs, text: &str) -> Result<(), CliError> {
+    if args.output.is_none() && matches!(args.format, Some(TraceFormatArg::JsonLines)) {
+        let _ = io::stderr().write_all(text.as_bytes());
+        return Ok(());
+    }
+    Ok(Target::Stdout.write(text)?)
+}
+
+/// The file to write to, if one is wanted.
+fn create(args: &TraceArgs, header: &Header) -> Result<Option<Box<dyn Sink>>, CliError> {
+    let Some(path) = &args.output else {
+        return Ok(match args.format {
+            Some(TraceFormatArg::JsonLines) => {
+                let name = "standard output".to_owned();
+                Some(sink::to(
+                    Box::new(Quiet(io::stdout())),
+                    name,
+                    sink::Format::JsonLines,
+                    header,
+                )?)
+            }
+            _ => None,
+        });
+    };
+    let by_name = path
+        .extension()
+        .is_some_and(|e| e == "jsonl" || e == "ndjson");
+    let format = match args.format {
+        Some(TraceFormatArg::JsonLines) => sink::Format::JsonLines,
+        None if by_name => sink::Format::JsonLines,
+        Some(TraceFormatArg::Perfetto) | None => sink::Format::Perfetto,
+    };
+    Ok(Some(sink::create(path, format, header)?))
+}
+
+fn header(context: &Context, scenario: &Scenario) -> Header {
+    let mut numbers = 0..;
+    Header {
+        scenario: serde_json::to_value(scenario).unwrap_or_default(),
+        machine: format!("{} ({})", scenario.machine.name(), context.machine_reason),
+        simulated: false,
+        switches: true,
+        vms: scenario
+            .vms
+            .iter()
+            .map(|vm| VmHeader {
+                lock: vm.lock.name().to_owned(),
+                locks: scenario.workload.locks,
+                vcpus: numbers
+                    .by_ref()
+                    .take(vm.vcpus)
+                    .map(|n| scenario.cpu_of(n))
+                    .collect(),
+            })
+            .collect(),
+        clock: ClockFit {
+            khz: 0,
+            tsc_start: 0,
+            monotonic_raw_start_ns: 0,
+            residual_ns: 0,
+        },
+        notes: Vec::new(),
+    }
+}
+
+/// Merges what was collected, into the account and the file.
+fn write_out(
+    collector: &mut Collector,
+    scenario: &Scenario,
+    header: &Header,
+    mut sink: Option<Box<dyn Sink>>,
+) -> Result<(Account, Merged, Option<End>), CliError> {
+    let setup = Setup {
+        vms: (scenario.vms.iter())
+            .map(|vm| VmSetup {
+                lock: vm.lock,
+                vcpus: vm.vcpus,
+                locks: scenario.workload.locks,
+            })
+            .collect(),
+    };
+    let mut accountant = Accountant::new(&setup);
+    let merged = collector.merge(|event: &Event| {
+        accountant.event(event);
+        match &mut sink {
+            Some(sink) => sink.event(event).map_err(CliError::from),
+            None => Ok(()),
+        }
+    })?;
+    let end = End {
+        end_ns: merged.end_ns,
+        lost_switches: collector.lost_switches(),
+        residual_ns: Some(header.clock.residual_ns),
+        ..End::default()
+    };
+    let end = match sink {
+        Some(sink) => Some(sink.finish(end)?),
+        None => None,
+    };
+    Ok((accountant.finish(merged.end_ns), merged, end))
+}
+
+/// Lines about the trace itself.
+fn about(
+    args: &TraceArgs,
+    header: &Header,
+    collector: &Collector,
+    merged: &Merged,
+    end: &Option<End>,
+    seconds: f64,
+) -> String {
+    use report::human::{count, rate};
+    let mut text = format!(
+        "trace: {} events in {:.3} s, {} dropped (rings of {} events); merged at {}\n",
+        count(merged.events),
+        std::time::Duration::from_nanos(merged.end_ns).as_secs_f64(),
+        collector.dropped(),
+        args.ring,
+        rate(to_f64(merged.events) / seconds.max(1e-9)),
+    );
+    text += &format!(
+        "clock: TSC at {} kHz, fitted to CLOCK_MONOTONIC_RAW within {} ns\n",
+        header.clock.khz, header.clock.residual_ns
+    );
+    if let (Some(path), Some(end)) = (&args.output, end) {
+        text += &format!("written: {}, {} events\n", path.display(), end.events);
+    }
+    for (n, what) in [
+        (
+            collector.dropped(),
+            "events found their ring full: take a larger --ring",
+        ),
+        (
+            collector.lost_switches(),
+            "context switches were lost by the kernel",
+        ),
+        (
+            merged.late,
+            "events came too late to be sorted and were moved forward",
+        ),
+        (merged.malformed, "words in trace rings were no records"),
+    ] {
+        if n > 0 {
+            text += &format!("warning: {n} {what}\n");
+        }
+    }
+    for note in &header.notes {
+        text += &format!("warning: {note}\n");
+    }
+    text
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for people")]
+fn to_f64(n: u64) -> f64 {
+    n as f64
+}
+
+/// Reads a trace and accounts for it.
+fn summarise(args: &TraceArgs, path: &Path) -> Result<u8, CliError> {
+    let mut accountant = None;
+    let summary = read::read(path, |header, event| {
+        accountant
+            .get_or_insert_with(|| Accountant::new(&setup_of(header)))
+            .event(event);
+    })?;
+    let accountant = accountant.unwrap_or_else(|| Accountant::new(&setup_of(&summary.header)));
+    let account = accountant.finish(summary.end_ns);
+    let format = Format::from(args.account);
+    let mut text = String::new();
+    if format == Format::Table {
+        text += &format!(
+            "trace: {}, machine {}\n",
+            path.display(),
+            summary.header.machine
+        );
+        for note in &summary.header.notes {
+            text += &format!("warning: {note}\n");
+        }
+    }
+    text += &report::to_json(&account);
+    Target::Stdout.write(&text)?;
+    if let Some(warning) = summary.warning() {
+        complain(&format!("warning: {warning}"));
+    }
+    check_sums(&account)
+}
+
+fn setup_of(header: &Header) -> Setup {
+    let vms = header.vms.iter().map(|vm| VmSetup {
+        // The account needs the lock for its name only; one that this version does not know is kept
+        // as one without an order.
+        lock: LockKind::from_name(&vm.lock).unwrap_or(LockKind::Tas),
+        vcpus: vm.vcpus.len(),
+        locks: vm.locks,
+    });
+    Setup { vms: vms.collect() }
+}
+
+/// Standard output that its reader may close.
+struct Quiet(io::Stdout);
+
+impl Write for Quiet {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.write(bytes) {
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(bytes.len()),
+            result => result,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self.0.flush() {
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            result => result,
+        }
+    }
+}
+
+/// Shows how the run goes.
+struct Watcher<'a> {
+    progress: &'a Progress,
+    phase: &'static str,
+}
+
+impl Observer for Watcher<'_> {
+    fn phase(&mut self, phase: &'static str) {
+        self.phase = phase;
+        self.progress.at(phase, 0.0);
+    }
+
+    fn progress(&mut self, done: f64) {
+        self.progress.at(self.phase, done);
+    }
+}
