@@ -94,6 +94,8 @@ class Checker:
         self.header = self.end = None
         self.sources, self.sinks = {}, {}
         self.queued = collections.Counter()
+        self.length = collections.Counter()  # as the counter has it
+        self.stale = {}  # when it began not to be so
         self.acquired = collections.Counter()
         self.rates = collections.defaultdict(list)
         self.lines = []
@@ -164,6 +166,10 @@ class Checker:
         check(named == bool(name) and named == (len(cats) == 1), "names and categories", path)
         check(track.counter == (event.type == EVENT.TYPE_COUNTER), "counter or not", path)
         check(event.HasField("counter_value") == track.counter, "value of a counter", path)
+        if not track.counter and not args.get("derived"):
+            since = self.stale.get(path[:1], at)
+            check(since is None or at <= since, "no queue length since", since, "of", path[0])
+            self.stale.update({path[:1]: at} if since is None else {})
         if event.type == EVENT.TYPE_SLICE_BEGIN:
             self.begin(at, track, path, name, args)
         elif event.type == EVENT.TYPE_SLICE_END:
@@ -190,7 +196,7 @@ class Checker:
     def begin(self, at, track, path, name, args):
         if path[-1].endswith(" lock"):
             check(name in PHASES and "lock" in args, "a slice", name, "on", path)
-            self.queued[path[:1]] += name in ("queued", "head")
+            self.waiters(at, path[:1], name, 1, args)
             self.acquired[path[:1]] += name == "holding" and not args.get("derived")
         else:
             check(not track.open, "a slice in a slice on", path)
@@ -207,8 +213,17 @@ class Checker:
         check(begin <= at, "a slice ends before it begins")
         if args:
             check(name == "holding" and args == {"lock": more["lock"]}, "an end with", args)
-        self.queued[path[:1]] -= name in ("queued", "head") and path[-1].endswith(" lock")
+        if path[-1].endswith(" lock"):
+            self.waiters(at, path[:1], name, -1, args)
         self.lines.append((begin, path, len(track.open), name, at - begin, more))
+
+    def waiters(self, at, vm, name, change, args):
+        """The counter has to follow, with this event or, of a derived one, with the next."""
+        self.queued[vm] += change * (name in ("queued", "head"))
+        if self.queued[vm] == self.length[vm]:
+            self.stale.pop(vm, None)
+        else:
+            self.stale.setdefault(vm, None if args.get("derived") else at)
 
     def instant(self, at, path, name, args):
         self.lines.append((at, path, -1, name, None, args))
@@ -227,6 +242,8 @@ class Checker:
         check(value >= 0, "a negative counter")
         if path[-1] == "queue length":
             check(value == self.queued[path[:1]], "queue length", value, "at", at)
+            self.length[path[:1]] = value
+            self.stale.pop(path[:1], None)
         else:
             self.rates[path[:1]].append((at, value))
 
@@ -259,9 +276,10 @@ class Checker:
                     check((name, vcpu, *path) in paths, "no track of", name, vcpu, path)
         if self.end is None:
             return
+        end = self.end["end_ns"]
         for uuid, track in self.tracks.items():
             check(not track.open, "a slice is open in the end on", self.path(uuid))
-        end = self.end["end_ns"]
+            check(track.last <= end, "something is after the end on", self.path(uuid))
         for vm, rates in self.rates.items():
             ends = [at for at, _ in rates[1:]] + [end]
             sums = sum(rate * (after - at) / 1e9 for (at, rate), after in zip(rates, ends))

@@ -10,6 +10,7 @@ pub mod event;
 pub mod fit;
 pub mod header;
 mod merge;
+mod out;
 mod perfetto;
 mod raw;
 pub mod read;

@@ -5,7 +5,8 @@
 pub(super) mod read;
 
 use super::header::{End, Header};
-use super::sink::{Out, Progress, Sink, WriteError};
+use super::out::Out;
+use super::sink::{Progress, Sink, WriteError};
 use super::{Event, What};
 use pvlock::TraceEvent;
 

@@ -1,17 +1,15 @@
 //! Where the events of a trace go: files that are written as the trace is made.
 //!
-//! Nothing is kept but one buffer, however long the trace. What is written stays, whatever happens
+//! Nothing is kept but a few buffers, however long the trace. What is written stays, whatever happens
 //! afterwards, and can be read: every file begins with its header, and only its end tells that it is
 //! complete.
 
 use super::header::{End, Header, HeaderError};
+use super::out::Out;
 use super::{Event, Place, What, perfetto, raw};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
-
-/// Bytes gathered before they are written.
-const BUFFER: usize = 256 << 10;
 
 /// Takes the events of a trace, in the order of time.
 pub trait Sink: Send {
@@ -66,7 +64,7 @@ pub fn to(
     header: &Header,
 ) -> Result<Box<dyn Sink>, WriteError> {
     header.check().map_err(WriteError::Header)?;
-    let out = Out::new(stream, name);
+    let out = Out::new(stream, name)?;
     let mut sink: Box<dyn Sink> = match format {
         Format::Perfetto => Box::new(perfetto::Writer::new(out, header)?),
         Format::JsonLines => Box::new(raw::Writer::new(out, header)?),
@@ -79,7 +77,7 @@ pub fn to(
 /// Why a trace file could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// It cannot be created.
+    /// It cannot be created, or no thread to write it.
     #[error("cannot create {name}: {source}; name another file with -o")]
     Create {
         /// The file.
@@ -120,79 +118,6 @@ fn kept(written: u64) -> String {
     match written {
         0 => "nothing was written; make room or name another file with -o".to_owned(),
         n => format!("the {n} bytes before are kept and readable; make room for the rest"),
-    }
-}
-
-/// A buffered stream that knows its name and how much of it has been written.
-pub(super) struct Out {
-    stream: Box<dyn Write + Send>,
-    name: String,
-    written: u64,
-    failed: bool,
-    /// Bytes to be written. Writers append; [`Out::drain`] has to be called now and then.
-    pub(super) buffer: Vec<u8>,
-}
-
-impl Out {
-    fn new(stream: Box<dyn Write + Send>, name: String) -> Self {
-        Self {
-            stream,
-            name,
-            written: 0,
-            failed: false,
-            // An event needs far less than the room above.
-            buffer: Vec::with_capacity(BUFFER + (BUFFER >> 2)),
-        }
-    }
-
-    /// Bytes written and to be written.
-    pub(super) fn position(&self) -> u64 {
-        self.written + self.buffer.len() as u64
-    }
-
-    /// Writes the buffer if it is full.
-    pub(super) fn drain(&mut self) -> Result<(), WriteError> {
-        if self.buffer.len() < BUFFER {
-            return Ok(());
-        }
-        self.write_out()
-    }
-
-    /// Writes the buffer.
-    #[cold]
-    pub(super) fn write_out(&mut self) -> Result<(), WriteError> {
-        let mut done = 0;
-        let result = loop {
-            if done == self.buffer.len() {
-                break Ok(());
-            }
-            match self.stream.write(&self.buffer[done..]) {
-                Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
-                Ok(n) => done += n,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => break Err(error),
-            }
-        };
-        self.written += done as u64;
-        self.buffer.clear();
-        result.and_then(|()| self.stream.flush()).map_err(|source| {
-            self.failed = true;
-            WriteError::Write {
-                name: self.name.clone(),
-                source,
-                written: self.written,
-            }
-        })
-    }
-}
-
-impl Drop for Out {
-    /// Keeps what a trace has gathered that ends without [`Sink::finish`].
-    fn drop(&mut self) {
-        if !self.failed {
-            // There is nobody left to tell.
-            let _ = self.write_out();
-        }
     }
 }
 

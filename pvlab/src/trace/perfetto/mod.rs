@@ -17,7 +17,8 @@ mod tracks;
 mod wire;
 
 use super::header::{End, Header};
-use super::sink::{Out, Progress, Sink, WriteError};
+use super::out::Out;
+use super::sink::{Progress, Sink, WriteError};
 use super::{Event, What};
 use counters::Counters;
 use cpus::Cpus;

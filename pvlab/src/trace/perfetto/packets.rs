@@ -3,9 +3,10 @@
 use super::names::{self, Arg, Category, Name};
 use super::proto::{clock, defaults, event, packet, trace};
 use super::tracks;
-use super::wire::{Message, Small};
+use super::wire::{Message, Scratch, Small};
 use crate::trace::header::{End, Header};
-use crate::trace::sink::{Out, WriteError};
+use crate::trace::out::Out;
+use crate::trace::sink::WriteError;
 
 /// Bytes after which everything that packets refer to is written again, so that a reader can begin
 /// there.
@@ -31,10 +32,8 @@ pub(super) enum Kind {
 /// Writes packets to a file.
 pub(super) struct Packets {
     out: Out,
-    /// The packet being made.
-    small: Small,
-    /// Where its track event's length is.
-    inner: u8,
+    /// Where track events are made.
+    scratch: Scratch,
     /// Every packet that clears the state, ready to be written.
     state: Vec<u8>,
     /// Where in the file the state is to be cleared next.
@@ -49,8 +48,7 @@ impl Packets {
         let vcpus: usize = header.vms.iter().map(|vm| vm.vcpus.len()).sum();
         let mut packets = Self {
             out,
-            small: Small::new(),
-            inner: 0,
+            scratch: [0; 256],
             state: state(header.clock.monotonic_raw_start_ns),
             clear_at: 0,
             named: vec![0; vcpus.div_ceil(64)],
@@ -138,16 +136,20 @@ impl Packets {
     /// but one has more than 32 bits, and 10 of a flow.
     #[inline]
     pub(super) fn event(&mut self, kind: Kind, at: u64, track: u64) -> TrackEvent<'_> {
-        let small = &mut self.small;
-        small.clear();
-        small.message(trace::PACKET);
+        let mut small = Small::new(&mut self.scratch);
+        let outer = small.message(trace::PACKET);
         small.uint(packet::TRUSTED_PACKET_SEQUENCE_ID, SEQUENCE);
         small.uint(packet::SEQUENCE_FLAGS, packet::NEEDS_STATE);
         small.uint(packet::TIMESTAMP, at);
-        self.inner = small.message(packet::TRACK_EVENT);
+        let inner = small.message(packet::TRACK_EVENT);
         small.uint(event::TYPE, u64::from(kind as u8));
         small.uint(event::TRACK_UUID, track);
-        TrackEvent(self)
+        TrackEvent {
+            buffer: &mut self.out.buffer,
+            small,
+            outer,
+            inner,
+        }
     }
 
     /// Ends the innermost slice of the track.
@@ -159,7 +161,13 @@ impl Packets {
 
 /// A track event being made.
 #[must_use]
-pub(super) struct TrackEvent<'a>(&'a mut Packets);
+pub(super) struct TrackEvent<'a> {
+    buffer: &'a mut Vec<u8>,
+    small: Small<'a>,
+    /// Where the lengths of the packet and of its track event are.
+    outer: u8,
+    inner: u8,
+}
 
 impl TrackEvent<'_> {
     #[inline]
@@ -168,16 +176,15 @@ impl TrackEvent<'_> {
     }
 
     #[inline]
-    pub(super) fn name_iid(self, iid: u64, category: Category) -> Self {
-        let small = &mut self.0.small;
-        small.uint(event::NAME_IID, iid);
-        small.uint(event::CATEGORY_IIDS, category.iid().into());
+    pub(super) fn name_iid(mut self, iid: u64, category: Category) -> Self {
+        self.small.uint(event::NAME_IID, iid);
+        self.small.uint(event::CATEGORY_IIDS, category.iid().into());
         self
     }
 
     #[inline]
-    fn annotation(self, arg: Arg, field: u32, value: u64) -> Self {
-        let small = &mut self.0.small;
+    fn annotation(mut self, arg: Arg, field: u32, value: u64) -> Self {
+        let small = &mut self.small;
         let place = small.message(event::DEBUG_ANNOTATIONS);
         small.uint(event::ANNOTATION_NAME_IID, arg.iid().into());
         small.uint(field, value);
@@ -205,38 +212,34 @@ impl TrackEvent<'_> {
 
     /// Begins a flow here.
     #[inline]
-    pub(super) fn flow(self, flow: Option<u64>) -> Self {
+    pub(super) fn flow(mut self, flow: Option<u64>) -> Self {
         if let Some(flow) = flow {
-            self.0.small.fixed64(event::FLOW_IDS, flow);
+            self.small.fixed64(event::FLOW_IDS, flow);
         }
         self
     }
 
     /// Ends a flow here.
     #[inline]
-    pub(super) fn flow_end(self, flow: Option<u64>) -> Self {
+    pub(super) fn flow_end(mut self, flow: Option<u64>) -> Self {
         if let Some(flow) = flow {
-            self.0.small.fixed64(event::TERMINATING_FLOW_IDS, flow);
+            self.small.fixed64(event::TERMINATING_FLOW_IDS, flow);
         }
         self
     }
 
     /// Sets the value of a counter.
-    pub(super) fn value(self, value: u64) -> Self {
-        self.0.small.uint(event::COUNTER_VALUE, value);
+    pub(super) fn value(mut self, value: u64) -> Self {
+        self.small.uint(event::COUNTER_VALUE, value);
         self
     }
 
     #[inline]
-    pub(super) fn write(self) {
-        let Packets {
-            out, small, inner, ..
-        } = self.0;
-        small.end(*inner);
-        // The packet's length comes after its tag.
-        small.end(1);
-        debug_assert!(small.len() < 128, "lengths take one byte");
-        out.buffer.extend_from_slice(small.as_slice());
+    pub(super) fn write(mut self) {
+        self.small.end(self.inner);
+        self.small.end(self.outer);
+        debug_assert!(self.small.len() < 128, "lengths take one byte");
+        self.buffer.extend_from_slice(self.small.as_slice());
     }
 }
 

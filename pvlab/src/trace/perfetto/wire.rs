@@ -6,25 +6,24 @@ const FIXED64: u32 = 1;
 const BYTES: u32 = 2;
 const FIXED32: u32 = 5;
 
-/// A message of at most 255 bytes, without allocation or bounds checks: an index of 8 bits cannot
-/// leave an array of 256. Longer ones would come out wrong; the largest that is made here has less
-/// than 128.
-pub(super) struct Small {
-    bytes: [u8; 256],
+/// Where small messages are made.
+pub(super) type Scratch = [u8; 256];
+
+/// A message of at most 255 bytes being made, without allocation or bounds checks: an index of 8 bits
+/// cannot leave an array of 256. Longer ones would come out wrong; the largest that is made here has
+/// less than 128.
+///
+/// The length is not beside the bytes, so that it can stay in a register: of a store to a place that
+/// is not known, the compiler has to assume that it may hit what is beside it.
+pub(super) struct Small<'a> {
+    bytes: &'a mut Scratch,
     len: u8,
 }
 
-impl Small {
-    pub(super) const fn new() -> Self {
-        Self {
-            bytes: [0; 256],
-            len: 0,
-        }
-    }
-
+impl<'a> Small<'a> {
     #[inline]
-    pub(super) const fn clear(&mut self) {
-        self.len = 0;
+    pub(super) const fn new(bytes: &'a mut Scratch) -> Self {
+        Self { bytes, len: 0 }
     }
 
     #[inline]
