@@ -34,8 +34,8 @@
 //! A vCPU may lose its CPU after it has taken the lock and before it could say `Acquired`, or after it
 //! said `Release` and before it lets go or kicks. The lock then looks free while it is not. But a free
 //! lock with somebody running who may take it is taken within a microsecond. So when it has been for
-//! longer than [`QUIET_NS`] and there is a suspect - the releaser, not running since, or a waiter
-//! without a place in the queue that does not run - the rest of the time counts as *holder preempted*.
+//! longer than [`QUIET_NS`] and there is a suspect - the releaser, not running since, or a waiter that
+//! does not run and has no place in the queue or is through it - the rest counts as *holder preempted*.
 //!
 //! # How it stays cheap
 //! Each lock has a clock for each [state](clock::Class) it can be in, of which one runs at a time. A

@@ -36,8 +36,13 @@ pub(super) enum Ahead {
 #[derive(Debug)]
 pub(super) struct Order {
     pending: Option<u16>,
+    /// Became pending when the first had taken the lock and could not say so yet.
+    second_pending: Option<u16>,
     front: Option<u16>,
-    unplaced: Option<u16>,
+    /// The front has said that it is next.
+    front_knows: bool,
+    /// Named by others, in this order, and have not said where they are. Nearly always empty.
+    unplaced: Vec<u16>,
     /// For each vCPU the one behind it in the queue.
     successors: Vec<u16>,
     /// Tickets and who waits with them, at the ticket's low bits. Those that wait at a time are in a
@@ -51,8 +56,10 @@ impl Order {
     pub(super) fn new(vcpus: usize) -> Self {
         Self {
             pending: None,
+            second_pending: None,
             front: None,
-            unplaced: None,
+            front_knows: false,
+            unplaced: Vec::new(),
             successors: vec![NOBODY; vcpus],
             tickets: vec![(0, NOBODY); vcpus.next_power_of_two()],
             ticketed: 0,
@@ -61,11 +68,16 @@ impl Order {
     }
 
     pub(super) fn next(&self) -> Next {
-        match self.pending.or(self.front).or(self.unplaced) {
+        match self.first() {
             Some(vcpu) => Next::Vcpu(vcpu),
             None if self.ticketed == 0 => Next::Anyone,
             None => self.next_by_ticket(),
         }
+    }
+
+    fn first(&self) -> Option<u16> {
+        let unplaced = || self.unplaced.first().copied();
+        self.pending.or(self.front).or_else(unplaced)
     }
 
     fn next_by_ticket(&self) -> Next {
@@ -97,9 +109,13 @@ impl Order {
 
     /// `vcpu` has queued.
     pub(super) fn queued(&mut self, vcpu: u16, ahead: Ahead) {
-        self.unplaced = self.unplaced.filter(|&unplaced| unplaced != vcpu);
+        self.unplaced.retain(|&unplaced| unplaced != vcpu);
         match ahead {
-            Ahead::Nobody => self.front = Some(vcpu),
+            // If there is a front, it has the lock and could not say so yet.
+            Ahead::Nobody => match self.front {
+                Some(front) => self.successors[usize::from(front)] = vcpu,
+                None => self.handed(vcpu),
+            },
             Ahead::Waiter(before) => self.successors[usize::from(before)] = vcpu,
             Ahead::Unknown => {}
         }
@@ -107,7 +123,9 @@ impl Order {
 
     /// Somebody is behind `vcpu`, which has not said yet where it is.
     pub(super) fn named(&mut self, vcpu: u16) {
-        self.unplaced = Some(vcpu);
+        if !self.unplaced.contains(&vcpu) {
+            self.unplaced.push(vcpu);
+        }
     }
 
     pub(super) fn ticket(&mut self, vcpu: u16, ticket: u16) {
@@ -118,16 +136,32 @@ impl Order {
 
     /// `vcpu` says it is next: in the queue if it has `queued`.
     pub(super) fn head(&mut self, vcpu: u16, queued: bool) {
-        if queued {
-            self.front = Some(vcpu);
-            self.unplaced = self.unplaced.filter(|&unplaced| unplaced != vcpu);
-        } else {
-            self.pending = Some(vcpu);
+        if !queued {
+            let free = self.pending.is_none();
+            let place = if free {
+                &mut self.pending
+            } else {
+                &mut self.second_pending
+            };
+            *place = Some(vcpu);
+            return;
+        }
+        self.unplaced.retain(|&unplaced| unplaced != vcpu);
+        match self.front {
+            // Two heads: the first has the lock and could not say so yet.
+            Some(front) if self.front_knows && front != vcpu => {
+                self.successors[usize::from(front)] = vcpu;
+            }
+            _ => {
+                self.front = Some(vcpu);
+                self.front_knows = true;
+            }
         }
     }
 
     /// `vcpu` has acquired the lock; returns its successor if that was through the queue.
     pub(super) fn acquired(&mut self, vcpu: u16, ticket: Option<u16>, queue: bool) -> Option<u16> {
+        let queue = queue || self.front == Some(vcpu);
         self.forget(vcpu, ticket);
         if ticket.is_some() {
             self.serving = ticket;
@@ -140,6 +174,14 @@ impl Order {
     /// `vcpu` has been handed the queue.
     pub(super) fn handed(&mut self, vcpu: u16) {
         self.front = Some(vcpu);
+        self.front_knows = false;
+    }
+
+    /// `vcpu`, which waits, has been kicked: that is for the front of the queue.
+    pub(super) fn kicked(&mut self, vcpu: u16) {
+        if self.front.is_none() {
+            self.handed(vcpu);
+        }
     }
 
     pub(super) fn released(&mut self) {
@@ -148,9 +190,11 @@ impl Order {
 
     /// `vcpu` does not wait any more.
     pub(super) fn forget(&mut self, vcpu: u16, ticket: Option<u16>) {
-        for place in [&mut self.pending, &mut self.front, &mut self.unplaced] {
+        for place in [&mut self.pending, &mut self.second_pending, &mut self.front] {
             *place = place.filter(|&place| place != vcpu);
         }
+        self.unplaced.retain(|&unplaced| unplaced != vcpu);
+        self.pending = self.pending.or_else(|| self.second_pending.take());
         if let Some(ticket) = ticket {
             let slot = self.slot(ticket);
             if self.tickets[slot] == (ticket, vcpu) {

@@ -37,9 +37,6 @@ impl Vm {
             TraceEvent::Kick(_) => self.kick(target, l, now),
             TraceEvent::Yield(_) => self.yields(v, l, target),
         }
-        let lock = self.lock_mut(l);
-        // A suspect that takes a step is none any more.
-        lock.suspect = lock.suspect.filter(|&suspect| suspect != v);
         self.reclassify(l, now);
         true
     }
@@ -50,9 +47,7 @@ impl Vm {
             return;
         };
         self.advance(l, now);
-        let lock = self.lock_mut(l);
-        lock.releaser = None;
-        lock.suspect = lock.suspect.filter(|&suspect| suspect != v);
+        self.lock_mut(l).releaser = None;
         self.reclassify(l, now);
     }
 
@@ -104,18 +99,19 @@ impl Vm {
     }
 
     fn queued(&mut self, v: u16, l: u16, before: Option<u16>) {
-        self.placed(v, l);
+        self.placed(v, l).located = true;
         let ahead = match before {
-            Some(p) if self.waits(p, l) => {
-                if !self.is_placed(p, l) {
-                    // It has queued, or nobody could be behind it, but could not say so yet.
-                    self.placed(p, l);
+            Some(p) if self.locks[usize::from(l)].holder == Some(p) => Ahead::Nobody,
+            Some(p) if self.vcpu(p).lost => Ahead::Unknown,
+            // It waits, seen or not: it does not leave the queue before `v` is behind it.
+            Some(p) => {
+                if !self.placed(p, l).located {
+                    // It could not say yet where it has queued.
                     self.lock_mut(l).order.named(p);
                 }
                 Ahead::Waiter(p)
             }
-            Some(p) if self.vcpu(p).lost => Ahead::Unknown,
-            _ => Ahead::Nobody,
+            None => Ahead::Nobody,
         };
         self.lock_mut(l).order.queued(v, ahead);
     }
@@ -130,12 +126,16 @@ impl Vm {
             .vcpu(v)
             .position(l)
             .is_some_and(|i| !self.vcpu(v).acquisitions[i].placed);
-        self.placed(v, l).head = true;
+        let acquisition = self.placed(v, l);
+        acquisition.head = true;
+        acquisition.located = true;
         self.lock_mut(l).order.head(v, !pending);
     }
 
     fn halt(&mut self, v: u16, l: u16, head: bool, now: u64) {
         let acquisition = self.placed(v, l);
+        acquisition.head |= head;
+        acquisition.located |= head;
         let again = std::mem::take(&mut acquisition.woken_as_next);
         let tally = &mut self.lock_mut(l).tally;
         tally.futile_halts += u64::from(again);
@@ -158,11 +158,11 @@ impl Vm {
             vcpu.halt = None;
             vcpu.kick_pending = false;
         });
-        self.acquisition(v, l).1.woken_as_next = true;
+        self.placed(v, l).woken_as_next = true;
     }
 
     fn spurious(&mut self, v: u16, l: u16) {
-        self.acquisition(v, l).1.woken_as_next = false;
+        self.placed(v, l).woken_as_next = false;
         self.lock_mut(l).tally.futile_halts += 1;
     }
 
@@ -278,6 +278,9 @@ impl Vm {
     fn kick(&mut self, target: u16, l: u16, now: u64) {
         self.lock_mut(l).tally.kicks += 1;
         let waits = self.waits(target, l);
+        if waits {
+            self.lock_mut(l).order.kicked(target);
+        }
         self.change(target, now, |vcpu| match &mut vcpu.halt {
             Some(halt) => halt.kicked = halt.kicked.or(Some(now)),
             None => vcpu.kick_pending |= waits,

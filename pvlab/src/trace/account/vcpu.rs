@@ -20,6 +20,8 @@ pub(super) struct Acquisition {
     pub(super) phantom: bool,
     /// It has a place in the queue, or a ticket, or is the pending waiter.
     pub(super) placed: bool,
+    /// It has said itself which place.
+    pub(super) located: bool,
     /// It has said that it is next.
     pub(super) head: bool,
     pub(super) ticket: Option<u16>,
@@ -45,6 +47,7 @@ impl Acquisition {
             stage,
             phantom: false,
             placed: false,
+            located: false,
             head: false,
             ticket: None,
             start,

@@ -88,24 +88,10 @@ impl Vm {
                     self.lock_mut(l).quiet_since = now;
                 }
             }
-            self.check_suspect(l);
             self.reclassify(l, now);
         }
         if let Some(l) = releasing {
-            self.check_suspect(l);
             self.reclassify(l, now);
-        }
-    }
-
-    /// Clears a suspect that is none any more, after a vCPU has come or gone.
-    fn check_suspect(&mut self, l: u16) {
-        let lock = &self.locks[usize::from(l)];
-        let Some(suspect) = lock.suspect else {
-            return;
-        };
-        let takeable = lock.class != Class::Open || self.some_waiter_runs(l);
-        if self.vcpu(suspect).runs() || !takeable {
-            self.lock_mut(l).suspect = None;
         }
     }
 
@@ -194,15 +180,25 @@ impl Vm {
     /// Who may hold the lock that looks free.
     fn suspect(&self, l: u16) -> Option<u16> {
         let lock = &self.locks[usize::from(l)];
-        let runs = |v: u16| self.vcpu(v).runs();
         // If nobody can take it, that it is not taken proves nothing.
         if lock.class == Class::Open && !self.some_waiter_runs(l) {
             return None;
         }
-        lock.releaser.filter(|&v| !runs(v)).or_else(|| {
-            let mut waiters = lock.waiters.iter().copied();
-            waiters.find(|&v| !runs(v) && !self.is_placed(v, l))
-        })
+        let mut suspects = lock.releaser.iter().chain(&lock.waiters).copied();
+        suspects.find(|&v| self.is_suspect(v, l))
+    }
+
+    fn is_suspect(&self, v: u16, l: u16) -> bool {
+        let lock = &self.locks[usize::from(l)];
+        let vcpu = self.vcpu(v);
+        if vcpu.runs() {
+            return false;
+        }
+        let may_hold = |i: usize| {
+            let acquisition = &vcpu.acquisitions[i];
+            Some(v) != lock.next && (!acquisition.placed || acquisition.head)
+        };
+        lock.releaser == Some(v) || vcpu.position(l).is_some_and(may_hold)
     }
 
     pub(super) fn is_placed(&self, v: u16, l: u16) -> bool {
@@ -224,11 +220,16 @@ impl Vm {
         match lock.order.next() {
             Next::Vcpu(v) => Some(v),
             Next::Anyone => None,
-            // A vCPU that does not run is the likelier to have been cut short.
+            // Likelier one that was cut short than one that runs, and one that has tried for long.
             Next::Unseen(smallest) => {
-                let unseen = || lock.waiters.iter().filter(|&&v| !self.is_placed(v, l));
-                let absent = unseen().find(|&&v| !self.vcpu(v).runs());
-                absent.or(unseen().next()).copied().or(Some(smallest))
+                let likeliness = |v: u16| {
+                    let vcpu = self.vcpu(v);
+                    let start = vcpu.position(l).map(|i| vcpu.acquisitions[i].start);
+                    (vcpu.runs(), start, v)
+                };
+                let waiters = lock.waiters.iter().copied();
+                let unseen = waiters.filter(|&v| !self.is_placed(v, l));
+                unseen.min_by_key(|&v| likeliness(v)).or(Some(smallest))
             }
         }
     }
@@ -264,6 +265,11 @@ impl Vm {
             lock.next = next;
             lock.quiet_since = now;
             lock.suspect = None;
+        }
+        if let Some(suspect) = self.locks[usize::from(l)].suspect
+            && !(self.is_suspect(suspect, l) && self.suspect(l).is_some())
+        {
+            self.lock_mut(l).suspect = None;
         }
         self.follow_episode(l, now);
     }
