@@ -2,6 +2,7 @@
 //!
 //! Tables round; JSON and CSV do not. The JSON is described in `docs/json.md`.
 
+pub mod account;
 mod compare;
 mod csv;
 pub mod doc;

@@ -1,0 +1,184 @@
+//! The report of an account: where the waiting went, and the worst of it as stories.
+
+mod rows;
+mod stories;
+mod tables;
+
+use super::doc::{Block, Table, render};
+use super::human::{or_dash, rate, time};
+use super::{Format, to_json};
+use crate::trace::account::{Account, Part, Tally, VmAccount};
+use serde::{Serialize, Serializer, ser::SerializeMap};
+
+/// The report of an account in that format.
+pub fn account(account: &Account, format: Format) -> String {
+    match format {
+        Format::Json => to_json(&Json::new(account)),
+        Format::Csv => rows::csv(account),
+        Format::Table | Format::Markdown => render(&blocks(account, format), format),
+    }
+}
+
+/// The report of an account as text, for a report of more.
+pub fn blocks(account: &Account, format: Format) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    for vm in &account.vms {
+        blocks.push(Block::Lines(tables::headline(account, vm)));
+        blocks.push(Block::Table(tables::parts(vm)));
+        blocks.extend(tables::locks(vm).map(Block::Table));
+        blocks.extend(tables::episodes(&vm.total).map(Block::Table));
+        blocks.extend(tables::longest(&vm.total).map(Block::Table));
+        blocks.push(Block::Lines(tables::halts(&vm.total)));
+        blocks.extend(tables::kick_to_run(&vm.total).map(Block::Table));
+        blocks.push(Block::Lines(stories::stories(&vm.total, format)));
+    }
+    let mut wrong = Vec::new();
+    if account.foreign_events > 0 {
+        wrong.push(format!(
+            "warning: {} events name a VM, vCPU or lock that there is not, and were ignored",
+            account.foreign_events
+        ));
+    }
+    blocks.push(Block::Lines(wrong));
+    blocks
+}
+
+/// The waiting for several locks side by side, as shares of the causes.
+pub fn explain(accounts: &[(String, Account)]) -> Table {
+    let mut table = Table::new(
+        "Where the waiting went: waiting for each acquisition, and its share by cause",
+        &[
+            "lock", "wait", "run %", "LHP %", "LWP %", "own %", "kick %", "hand %", "? %", "LHP/s",
+        ],
+    );
+    for (lock, account) in accounts {
+        let mut total = Tally::default();
+        for vm in &account.vms {
+            total.merge(&vm.total);
+        }
+        let acquisitions = Some(total.acquisitions).filter(|&n| n > 0);
+        let each = acquisitions.map(|n| total.wait_ns as f64 / n as f64);
+        let mut row = vec![lock.clone(), or_dash(each, time)];
+        row.extend(Part::ALL.map(|part| or_dash(total.share(part), tables::percent_plain)));
+        row.push(tables::rate_plain(total.lhp.per_s));
+        table.row(row);
+    }
+    table
+}
+
+/// What the columns of [`explain`] mean.
+pub fn explain_legend() -> Vec<String> {
+    [
+        "run: the holder ran its critical section; LHP: the holder was preempted; LWP: the lock was",
+        "free and the next waiter was preempted; own: the waiter itself was, when it could have had",
+        "the lock; kick: the next waiter was kicked and not up yet; hand: hand-over; ?: not known",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+/// The report for programs.
+#[derive(Serialize)]
+struct Json<'a> {
+    schema: &'static str,
+    span_ns: u64,
+    events: u64,
+    foreign_events: u64,
+    sum_violations: u64,
+    vms: Vec<Vm<'a>>,
+}
+
+#[derive(Serialize)]
+struct Vm<'a> {
+    vm: u16,
+    lock: &'static str,
+    vcpus: usize,
+    vcpus_without_switches: usize,
+    total: Waiting<'a>,
+    locks: Vec<Waiting<'a>>,
+}
+
+#[derive(Serialize)]
+struct Waiting<'a> {
+    /// Number of the lock; `null` for all together.
+    number: Option<usize>,
+    share: Shares<'a>,
+    per_acquisition_ns: PerAcquisition<'a>,
+    #[serde(flatten)]
+    tally: &'a Tally,
+}
+
+struct Shares<'a>(&'a Tally);
+struct PerAcquisition<'a>(&'a Tally);
+
+impl Serialize for Shares<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        by_part(serializer, |part| self.0.share(part))
+    }
+}
+
+impl Serialize for PerAcquisition<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        by_part(serializer, |part| self.0.per_acquisition_ns(part))
+    }
+}
+
+fn by_part<S: Serializer>(
+    serializer: S,
+    value: impl Fn(Part) -> Option<f64>,
+) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(Part::ALL.len()))?;
+    for part in Part::ALL {
+        map.serialize_entry(part.name(), &value(part))?;
+    }
+    map.end()
+}
+
+impl<'a> Json<'a> {
+    fn new(account: &'a Account) -> Self {
+        Self {
+            schema: "pvlab.account/1",
+            span_ns: account.span_ns,
+            events: account.events,
+            foreign_events: account.foreign_events,
+            sum_violations: account.sum_violations(),
+            vms: account.vms.iter().map(Vm::new).collect(),
+        }
+    }
+}
+
+impl<'a> Vm<'a> {
+    fn new(vm: &'a VmAccount) -> Self {
+        let waiting = |number, tally| Waiting {
+            number,
+            share: Shares(tally),
+            per_acquisition_ns: PerAcquisition(tally),
+            tally,
+        };
+        let locks = vm.locks.iter().enumerate();
+        Self {
+            vm: vm.vm,
+            lock: vm.lock,
+            vcpus: vm.vcpus,
+            vcpus_without_switches: vm.vcpus_without_switches,
+            total: waiting(None, &vm.total),
+            locks: locks.map(|(i, tally)| waiting(Some(i), tally)).collect(),
+        }
+    }
+}
+
+/// What a cause is called in tables.
+fn part_name(part: Part) -> &'static str {
+    match part {
+        Part::HolderRunning => "holder running",
+        Part::HolderPreempted => "holder preempted (LHP)",
+        Part::NextPreempted => "next waiter preempted (LWP)",
+        Part::OwnPreemption => "own preemption",
+        Part::KickToRun => "kick to run",
+        Part::HandOver => "hand-over",
+        Part::Unattributed => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests;
