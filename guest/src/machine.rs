@@ -26,13 +26,17 @@ pub trait Machine: Platform {
 }
 
 /// A chain of `units` dependent instructions: work that touches no memory and hints nothing.
+///
+/// One copy for all callers, aligned: how fast a loop of two instructions runs depends on where it
+/// lies, and the copy that is calibrated must be the copy that works.
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)] // Inline assembly: the compiler would remove or unroll an empty loop.
-#[inline(always)]
+#[inline(never)]
 fn busy(units: u64) {
     // SAFETY: counts a register down to zero; `units` is not zero.
     unsafe {
-        asm!("2:", "dec {n}", "jnz 2b", n = inout(reg) units => _, options(nostack, nomem));
+        asm!(".p2align 6", "2:", "dec {n}", "jnz 2b", n = inout(reg) units => _,
+             options(nostack, nomem));
     }
 }
 

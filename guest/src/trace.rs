@@ -13,7 +13,7 @@
 //! A `Time` precedes the first record, and any that comes too long after the one before for 32 bits.
 
 use crate::Machine;
-use crate::abi::{LockSlot, VcpuArea, phase, preempt};
+use crate::abi::{ASIDE, LockSlot, TraceRing, VcpuArea, phase, preempt};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use pvlock::{How, TraceEvent};
 
@@ -154,21 +154,36 @@ impl Clock {
 
 /// Notes `event` of the lock in `lock`, and holds the vCPU off its CPU if chance will have it.
 ///
-/// For [`pvlock::Platform::trace`].
+/// For [`pvlock::Platform::trace`]. While the lock is held, looking at the clock is all that is done:
+/// `Acquired` and `Release` are put aside, and written with the next event, after the release.
 #[inline(always)]
 pub fn record<M: Machine, L>(lock: &L, event: TraceEvent) {
     let vcpu = M::vcpu();
     if vcpu.header().control.phase.load(Relaxed) != phase::MEASURE {
         return;
     }
-    let offset = core::ptr::from_ref(lock).addr() as u64 - vcpu.locks;
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "traced runs have at most MAX_LOCKS"
-    )]
-    let lock = (offset / size_of::<LockSlot>() as u64) as u16;
-    if vcpu.trace.capacity > 0 {
-        push(vcpu, M::now(), lock, event);
+    let ring = &vcpu.trace;
+    if ring.capacity > 0 {
+        let offset = core::ptr::from_ref(lock).addr() as u64 - vcpu.locks;
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "traced runs have at most MAX_LOCKS"
+        )]
+        let lock = (offset / size_of::<LockSlot>() as u64) as u16;
+        let word = Record::Event {
+            delta: 0,
+            lock,
+            event,
+        }
+        .encode();
+        match event {
+            TraceEvent::Acquired(_) | TraceEvent::Release => put_aside(ring, M::now(), word),
+            _ => {
+                let now = M::now();
+                write_aside(ring);
+                push(ring, now, word);
+            }
+        }
     }
     match event {
         TraceEvent::Acquired(_) => hold_off::<M>(vcpu, preempt::HOLDER),
@@ -177,47 +192,89 @@ pub fn record<M: Machine, L>(lock: &L, event: TraceEvent) {
     }
 }
 
-#[inline(always)]
-fn push(vcpu: &VcpuArea, now: u64, lock: u16, event: TraceEvent) {
-    let ring = &vcpu.trace;
-    let head = ring.head.load(Relaxed);
-    // Room for a Time, a Gap and the event. The host's progress is looked up only when needed.
-    if head + 3 > ring.full_at.load(Relaxed) {
-        // Acquire pairs with the host's Release store: it has read what we now overwrite.
-        let full_at = ring.tail.load(Acquire) + ring.capacity;
-        ring.full_at.store(full_at, Relaxed);
-        if head + 3 > full_at {
-            ring.dropped.store(ring.dropped.load(Relaxed) + 1, Relaxed);
-            return;
-        }
+/// Touches every page of the ring, so that none has to be brought in while it is written.
+pub fn prepare(vcpu: &VcpuArea) {
+    const RECORDS_PER_PAGE: usize = 512;
+    for number in (0..vcpu.trace.capacity).step_by(RECORDS_PER_PAGE) {
+        vcpu.trace.slot(number).store(0, Relaxed);
     }
-    let mut at = head;
-    let mut write = |record: Record| {
-        ring.slot(at).store(record.encode(), Relaxed);
-        at += 1;
-    };
-    let dropped = ring.dropped.load(Relaxed);
-    let told = ring.dropped_told.load(Relaxed);
-    if dropped != told {
-        write(Record::Gap(
-            u32::try_from(dropped - told).unwrap_or(u32::MAX),
-        ));
-        ring.dropped_told.store(dropped, Relaxed);
+}
+
+/// Writes what has been put aside; for a vCPU that ends.
+pub fn finish(vcpu: &VcpuArea) {
+    if vcpu.trace.capacity > 0 {
+        write_aside(&vcpu.trace);
+    }
+}
+
+#[inline(always)]
+fn put_aside(ring: &TraceRing, now: u64, word: u64) {
+    let mut number = ring.aside.load(Relaxed);
+    if number == ASIDE as u64 {
+        write_aside(ring);
+        number = 0;
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "less than ASIDE")]
+    let [time, record] = &ring.aside_records[number as usize % ASIDE];
+    time.store(now, Relaxed);
+    record.store(word, Relaxed);
+    ring.aside.store(number + 1, Relaxed);
+}
+
+#[inline(always)]
+fn write_aside(ring: &TraceRing) {
+    let count = ring.aside.load(Relaxed);
+    #[expect(clippy::cast_possible_truncation, reason = "at most ASIDE")]
+    for [time, record] in ring.aside_records.iter().take(count as usize) {
+        push(ring, time.load(Relaxed), record.load(Relaxed));
+    }
+    ring.aside.store(0, Relaxed);
+}
+
+/// Writes an event that happened at `now`; `word` is without its time.
+#[inline(always)]
+fn push(ring: &TraceRing, now: u64, word: u64) {
+    let mut at = ring.head.load(Relaxed);
+    // Room for a Gap, a Time and the event. The host's progress is looked up only when needed.
+    if at + 3 > ring.full_at.load(Relaxed) {
+        match make_room(ring, at) {
+            Some(after_gap) => at = after_gap,
+            None => return,
+        }
     }
     let mut delta = now.saturating_sub(ring.last.load(Relaxed));
     if delta > u64::from(u32::MAX) {
-        write(Record::Time(now));
+        ring.slot(at).store(Record::Time(now).encode(), Relaxed);
+        at += 1;
         delta = now & ((1 << TIME_SHIFT) - 1);
     }
-    #[expect(clippy::cast_possible_truncation, reason = "checked above")]
-    write(Record::Event {
-        delta: delta as u32,
-        lock,
-        event,
-    });
-    ring.last.store(now.max(ring.last.load(Relaxed)), Relaxed);
+    ring.slot(at).store(word | delta, Relaxed);
+    ring.last.store(now, Relaxed);
     // Release pairs with the host's Acquire load: it reads complete records.
-    ring.head.store(at, Release);
+    ring.head.store(at + 1, Release);
+}
+
+/// Looks whether the host has made room; if not, counts an event as dropped. If some were dropped
+/// before, tells of them first. Returns where to go on.
+#[cold]
+#[inline(never)]
+fn make_room(ring: &TraceRing, head: u64) -> Option<u64> {
+    // Acquire pairs with the host's Release store: it has read what we now overwrite.
+    let full_at = ring.tail.load(Acquire) + ring.capacity;
+    let dropped = ring.dropped.load(Relaxed);
+    if head + 3 > full_at {
+        ring.dropped.store(dropped + 1, Relaxed);
+        return None;
+    }
+    ring.full_at.store(full_at, Relaxed);
+    let untold = dropped - ring.dropped_told.load(Relaxed);
+    if untold == 0 {
+        return Some(head);
+    }
+    ring.dropped_told.store(dropped, Relaxed);
+    let gap = Record::Gap(u32::try_from(untold).unwrap_or(u32::MAX));
+    ring.slot(head).store(gap.encode(), Relaxed);
+    Some(head + 1)
 }
 
 /// Preemption on demand: gives up the CPU for the time asked for, in the share of events asked for.

@@ -45,7 +45,8 @@ impl How {
 pub enum TraceEvent {
     /// An acquisition begins.
     Start,
-    /// It has taken its place in the queue, behind that CPU; `None`: nobody is before it.
+    /// It has taken its place in the queue, behind that CPU; `None`: nobody is before it, and it is
+    /// head at once, which is not reported separately.
     QueuedBehind(Option<u32>),
     /// It has taken a ticket, of which these are the low bits.
     QueuedWithTicket(u16),

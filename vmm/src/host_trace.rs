@@ -50,7 +50,7 @@ pub enum ExitKind {
 /// The notes of one vCPU. Off, noting costs a load.
 ///
 /// A lock is enough: the vCPU's thread notes only when it is out of the guest, and the reader comes by
-/// some fifty times a second.
+/// some twenty times a second.
 #[derive(Debug, Default)]
 pub struct HostTrace {
     on: AtomicBool,

@@ -16,7 +16,7 @@ pub use counter::Counter;
 pub use doorbell::{Doorbell, EXIT_DONE, EXIT_PANIC, KICK_PAGES};
 pub use layout::Layout;
 pub use slot::{LOCK_BYTES, LockSlot};
-pub use vcpu::{HISTS, LOG_BYTES, StealTime, Task, TraceRing, VcpuArea};
+pub use vcpu::{ASIDE, HISTS, LOG_BYTES, StealTime, Task, TraceRing, VcpuArea};
 
 use core::sync::atomic::AtomicU32;
 

@@ -47,6 +47,9 @@ pub struct StealTime {
     reserved: [AtomicU8; 47],
 }
 
+/// Events of a trace that can be put aside.
+pub const ASIDE: usize = 8;
+
 /// The state of a vCPU's trace ring; see [`crate::trace`].
 ///
 /// `head`, `tail` and the other counts of records only grow; a record's place is its number modulo
@@ -70,6 +73,10 @@ pub struct TraceRing {
     pub dropped_told: AtomicU64,
     /// State of the choice whom to preempt.
     pub chance: AtomicU64,
+    /// Events put aside.
+    pub aside: AtomicU64,
+    /// Their times and records.
+    pub aside_records: [[AtomicU64; 2]; ASIDE],
     /// Records read, by the host.
     pub tail: AtomicU64,
 }

@@ -3,8 +3,8 @@
 pub mod probe;
 pub mod spin;
 
-use crate::Machine;
 use crate::abi::{self, Params, Task, VcpuArea, Workload, phase};
+use crate::{Machine, trace};
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// What a vCPU executes, from its start to its end.
@@ -53,11 +53,13 @@ pub fn run<M: Machine>() {
             wait_for_stop::<M>(vcpu);
         }
     }
+    trace::finish(vcpu);
     vcpu.task.store(Task::Done as u32, Relaxed);
 }
 
 /// Says that this vCPU is prepared, and halts until the warm-up begins.
 fn start<M: Machine>(vcpu: &VcpuArea) {
+    trace::prepare(vcpu);
     vcpu.task.store(Task::Ready as u32, Relaxed);
     let word = &vcpu.header().control.phase;
     // Acquire pairs with the host's Release store of the phase: what it and vCPU 0 have prepared is

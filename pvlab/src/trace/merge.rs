@@ -9,6 +9,7 @@ use super::fit::Fit;
 use super::spool::Source;
 use super::{Event, ExitReason, Place, What};
 use guest::trace::{Clock, Record};
+use pvlock::TraceEvent;
 use std::collections::{BTreeMap, VecDeque};
 
 /// How long after its time an event may arrive and still find its place.
@@ -169,6 +170,11 @@ impl Stream {
                 place: self.place,
                 what,
             });
+            // Head at once: the guest spares itself a second look at the clock.
+            if let What::Lock { lock, step: TraceEvent::QueuedBehind(None) } = what {
+                let what = What::Lock { lock, step: TraceEvent::Head };
+                self.waiting.push_back(Event { at, place: self.place, what });
+            }
         }
     }
 

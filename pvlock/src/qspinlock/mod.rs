@@ -225,7 +225,9 @@ impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
         }
 
         // We are the head.
-        P::trace(self, TraceEvent::Head);
+        if before.is_some() {
+            P::trace(self, TraceEvent::Head);
+        }
         let word = if PV {
             self.pv_lock_as_head(me)
         } else {
