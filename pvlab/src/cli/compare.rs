@@ -1,21 +1,25 @@
 //! `pvlab compare`.
 
-use super::args::CompareArgs;
+use super::args::{CompareArgs, FormatArg};
 use super::error::{CliError, Usage};
 use super::output::Target;
 use super::progress::Progress;
 use super::request::{Guests, Request, length, request};
 use super::run::expected;
-use super::{BROKEN, DONE, FAILED, complain};
+use super::{BROKEN, DONE, FAILED, complain, trace};
 use crate::analysis::{Comparison, Ended, Plan};
 use crate::host::Host;
 use crate::record::Record;
 use crate::report::{CompareReport, Context};
 use crate::session::{self, Observer, Options};
+use crate::trace::account::Account;
 use pvlock::LockKind;
 
 /// Runs every round and reports.
 pub(super) fn compare(args: &CompareArgs) -> Result<u8, CliError> {
+    if args.explain && matches!(args.report.format, FormatArg::Csv) {
+        return Err(Usage::ExplainCsv.into());
+    }
     let host = Host::examine();
     let baseline = baseline(args)?;
     let guests = Guests::One {
@@ -41,6 +45,11 @@ pub(super) fn compare(args: &CompareArgs) -> Result<u8, CliError> {
         complain("interrupted before the first round was complete; there is nothing to report");
         return Ok(FAILED);
     }
+    let accounts = if args.explain && ended == Ended::Complete {
+        explain(&plan)?
+    } else {
+        Vec::new()
+    };
     let comparison = Comparison::new(plan, &rounds, ended, broken.as_ref());
     let report = CompareReport::new(
         Context {
@@ -48,6 +57,7 @@ pub(super) fn compare(args: &CompareArgs) -> Result<u8, CliError> {
             machine_reason,
         },
         comparison,
+        accounts,
     );
     target.write(&report.render(args.report.format.into()))?;
     if let Some(line) = report.exclusion_broken() {
@@ -62,6 +72,26 @@ pub(super) fn compare(args: &CompareArgs) -> Result<u8, CliError> {
         return Ok(FAILED);
     }
     Ok(DONE)
+}
+
+/// Traces each lock once.
+fn explain(plan: &Plan) -> Result<Vec<(String, Account)>, CliError> {
+    let mut progress = Progress::new(plan.locks.len(), expected(&plan.run));
+    let mut accounts = Vec::new();
+    for (number, lock) in plan.locks.iter().enumerate() {
+        progress.begin(format!("explaining {lock}"));
+        let mut watcher = Watcher {
+            progress: &progress,
+            phase: "launching",
+        };
+        match trace::account(&plan.scenario(number), &mut watcher)? {
+            Some(account) => accounts.push((lock.name().to_owned(), account)),
+            // The comparison is complete; an explanation that was cut short is left out.
+            None => break,
+        }
+        progress.end();
+    }
+    Ok(accounts)
 }
 
 /// Place of the baseline among the locks. Native qspinlock is what most guests run, so it is what

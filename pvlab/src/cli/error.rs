@@ -175,6 +175,9 @@ pub enum Usage {
         /// How many a trace can name.
         most: usize,
     },
+    /// Two tables in one CSV.
+    #[error("--explain does not fit into CSV, which has one table; use --format json")]
+    ExplainCsv,
     /// RUST_LOG does not parse.
     #[error("RUST_LOG='{directives}': {why}; write for example RUST_LOG=vmm=debug")]
     LogFilter {

@@ -11,6 +11,7 @@ mod args;
 mod compare;
 mod error;
 mod explain;
+mod live;
 mod locks;
 mod output;
 mod progress;

@@ -2,6 +2,7 @@
 
 use super::args::RunArgs;
 use super::error::{CliError, Usage};
+use super::live::LiveView;
 use super::output::Target;
 use super::progress::Progress;
 use super::request::{Guests, Request, length, request};
@@ -9,10 +10,13 @@ use super::{BROKEN, DONE, FAILED, complain};
 use crate::host::Host;
 use crate::report::{self, Context, Format, RunReport};
 use crate::scenario::{Length, Scenario};
-use crate::session::{self, Interval, Observer, Options};
+use crate::session::{self, Interval, LiveVm, Observer, Options};
 use rustix::process::{Signal, getpid, kill_process};
 use std::io::{self, ErrorKind, Write};
 use std::time::Duration;
+
+/// How often the live view is redrawn.
+const LIVE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs the guests and reports.
 pub(super) fn run(args: &RunArgs) -> Result<u8, CliError> {
@@ -50,6 +54,7 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, CliError> {
         },
         report_on_stdout: target.is_stdout(),
         closed: false,
+        live: args.live.then(LiveView::new),
     };
     observer.progress.begin(String::new());
     // The first line of output names the machine, so it comes before the first interval.
@@ -61,7 +66,8 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, CliError> {
         }
     }
     let options = Options {
-        stat_interval: args.stat_interval,
+        stat_interval: args.live.then_some(LIVE_INTERVAL).or(args.stat_interval),
+        live: args.live,
     };
     let result = session::run(&scenario, &options, &mut observer);
     let closed = observer.closed;
@@ -115,6 +121,8 @@ struct Watcher<'a> {
     report_on_stdout: bool,
     /// Whoever read standard output has had enough.
     closed: bool,
+    /// The live view, instead of lines.
+    live: Option<LiveView>,
 }
 
 impl Watcher<'_> {
@@ -144,7 +152,21 @@ impl Observer for Watcher<'_> {
             .at(phase, if phase == "stopping" { 1.0 } else { 0.0 });
     }
 
+    fn live(&mut self, vms: &[Option<LiveVm>]) {
+        if let Some(view) = &mut self.live {
+            view.vms = vms.to_vec();
+        }
+    }
+
     fn interval(&mut self, interval: &Interval) {
+        if let Some(view) = &mut self.live {
+            let text = view.draw(self.scenario, interval);
+            self.progress.suspend(|| {
+                // Who has closed standard error does not want to see it.
+                let _ = io::stderr().write_all(text.as_bytes());
+            });
+            return;
+        }
         for line in report::interval_lines(self.scenario, interval) {
             self.line(&line);
         }

@@ -12,6 +12,7 @@ use crate::report::{self, Context, Format};
 use crate::scenario::{Length, Scenario};
 use crate::session::{self, Observer, Options};
 use crate::trace::account::{Account, Accountant, Setup, VmSetup};
+use crate::trace::collect::DEFAULT_RECORDS;
 use crate::trace::header::{ClockFit, End, Header, VmHeader};
 use crate::trace::sink::{self, Sink};
 use crate::trace::{Collector, Event, Merged, read};
@@ -36,10 +37,7 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
         mut scenario,
         machine_reason,
     } = request(&args.common, guests, Length::Duration(args.duration), &host)?;
-    if scenario.workload.locks > MAX_LOCKS {
-        let (locks, most) = (scenario.workload.locks, MAX_LOCKS);
-        return Err(Usage::TooManyLocks { locks, most }.into());
-    }
+    check_locks(&scenario)?;
     // The trace has every wait: timing them once more would only cost time.
     scenario.latency = false;
     let context = Context {
@@ -90,7 +88,7 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
             begun.elapsed().as_secs_f64(),
         );
     }
-    text += &report::to_json(&account);
+    text += &report::account::account(&account, format);
     show(args, &text)?;
     match result {
         Ok(record) => {
@@ -194,16 +192,7 @@ fn write_out(
     header: &Header,
     mut sink: Option<Box<dyn Sink>>,
 ) -> Result<(Account, Merged, Option<End>), CliError> {
-    let setup = Setup {
-        vms: (scenario.vms.iter())
-            .map(|vm| VmSetup {
-                lock: vm.lock,
-                vcpus: vm.vcpus,
-                locks: scenario.workload.locks,
-            })
-            .collect(),
-    };
-    let mut accountant = Accountant::new(&setup);
+    let mut accountant = Accountant::new(&setup(scenario));
     let merged = collector.merge(|event: &Event| {
         accountant.event(event);
         match &mut sink {
@@ -222,6 +211,51 @@ fn write_out(
         None => None,
     };
     Ok((accountant.finish(merged.end_ns), merged, end))
+}
+
+fn setup(scenario: &Scenario) -> Setup {
+    let locks = scenario.workload.locks;
+    let vms = scenario.vms.iter().map(|vm| VmSetup {
+        lock: vm.lock,
+        vcpus: vm.vcpus,
+        locks,
+    });
+    Setup { vms: vms.collect() }
+}
+
+/// Runs the scenario once, traced, for its account alone. `None` if it was interrupted.
+pub(super) fn account(
+    scenario: &Scenario,
+    observer: &mut dyn Observer,
+) -> Result<Option<Account>, CliError> {
+    let scenario = Scenario {
+        latency: false,
+        ..scenario.clone()
+    };
+    check_locks(&scenario)?;
+    let mut collector = Collector::new(DEFAULT_RECORDS)?;
+    let record = session::trace(&scenario, &Options::default(), observer, &mut collector)?;
+    if record.interrupted {
+        return Ok(None);
+    }
+    let mut accountant = Accountant::new(&setup(&scenario));
+    let merged = collector.merge(|event: &Event| {
+        accountant.event(event);
+        Ok::<_, CliError>(())
+    })?;
+    let account = accountant.finish(merged.end_ns);
+    check_sums(&account)?;
+    Ok(Some(account))
+}
+
+fn check_locks(scenario: &Scenario) -> Result<(), Usage> {
+    match scenario.workload.locks {
+        locks if locks > MAX_LOCKS => Err(Usage::TooManyLocks {
+            locks,
+            most: MAX_LOCKS,
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// Lines about the trace itself.
@@ -301,7 +335,7 @@ fn summarise(args: &TraceArgs, path: &Path) -> Result<u8, CliError> {
             text += &format!("warning: {note}\n");
         }
     }
-    text += &report::to_json(&account);
+    text += &report::account::account(&account, format);
     Target::Stdout.write(&text)?;
     if let Some(warning) = summary.warning() {
         complain(&format!("warning: {warning}"));

@@ -19,6 +19,12 @@ pub fn account(account: &Account, format: Format) -> String {
     }
 }
 
+/// The report of an account as a JSON value, for a report of more.
+pub fn to_value(account: &Account) -> serde_json::Value {
+    // String keys alone: cannot fail.
+    serde_json::to_value(Json::new(account)).unwrap_or_default()
+}
+
 /// The report of an account as text, for a report of more.
 pub fn blocks(account: &Account, format: Format) -> Vec<Block> {
     let mut blocks = Vec::new();

@@ -1,5 +1,6 @@
 //! The report of a comparison.
 
+use super::account;
 use super::csv;
 use super::doc::{Block, Table, render};
 use super::headline::{achieved, headline, starts, workload};
@@ -8,6 +9,7 @@ use super::run::wait_cells;
 use super::{Context, Format, to_json};
 use crate::analysis::{Comparison, Ended, Exclusion, LockResult, Plan, Summary, Warning};
 use crate::host::Host;
+use crate::trace::account::Account;
 use pvlock::LockKind;
 use serde::Serialize;
 
@@ -16,6 +18,7 @@ use serde::Serialize;
 pub struct CompareReport {
     context: Context,
     comparison: Comparison,
+    accounts: Vec<(String, Account)>,
 }
 
 /// The report for programs.
@@ -32,14 +35,26 @@ struct Json<'a> {
     exclusion: Exclusion,
     results: &'a [LockResult],
     warnings: &'a [Warning],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    accounts: Vec<Explained<'a>>,
+}
+
+/// What one lock's waiting was spent on.
+#[derive(Serialize)]
+struct Explained<'a> {
+    lock: &'a str,
+    account: serde_json::Value,
 }
 
 impl CompareReport {
     /// A report of that comparison.
-    pub fn new(context: Context, comparison: Comparison) -> Self {
+    ///
+    /// `accounts` explain what each lock's waiting was spent on, if that was asked for.
+    pub fn new(context: Context, comparison: Comparison, accounts: Vec<(String, Account)>) -> Self {
         Self {
             context,
             comparison,
+            accounts,
         }
     }
 
@@ -48,8 +63,27 @@ impl CompareReport {
         match format {
             Format::Json => to_json(&self.json()),
             Format::Csv => self.csv(),
-            Format::Table | Format::Markdown => render(&self.blocks(), format),
+            Format::Table | Format::Markdown => {
+                let mut blocks = self.blocks();
+                blocks.extend(self.explanation(format));
+                render(&blocks, format)
+            }
         }
+    }
+
+    /// What the waiting was spent on: side by side, then each lock in detail.
+    fn explanation(&self, format: Format) -> Vec<Block> {
+        if self.accounts.is_empty() {
+            return Vec::new();
+        }
+        let mut blocks = vec![
+            Block::Table(account::explain(&self.accounts)),
+            Block::Lines(account::explain_legend()),
+        ];
+        for (_, each) in &self.accounts {
+            blocks.extend(account::blocks(each, format));
+        }
+        blocks
     }
 
     /// What to cry out if a lock did not exclude.
@@ -86,6 +120,12 @@ impl CompareReport {
             exclusion,
             results,
             warnings,
+            accounts: (self.accounts.iter())
+                .map(|(lock, each)| Explained {
+                    lock,
+                    account: account::to_value(each),
+                })
+                .collect(),
         }
     }
 

@@ -41,7 +41,7 @@ fn comparison() -> CompareReport {
         .to_vec();
     let plan = fixture::plan(&[QSpinLock, PvQSpinLock], 0);
     let comparison = Comparison::new(plan, &rounds, Ended::Complete, None);
-    CompareReport::new(context(), comparison)
+    CompareReport::new(context(), comparison, Vec::new())
 }
 
 fn run() -> RunReport {
@@ -188,7 +188,7 @@ fn a_broken_lock_is_cried_out_and_written_down() {
 
     let plan = fixture::plan(&[LockKind::Tas, LockKind::Busted], 0);
     let comparison = Comparison::new(plan, &[], Ended::ExclusionBroken, Some(&(1, record)));
-    let report = CompareReport::new(context(), comparison);
+    let report = CompareReport::new(context(), comparison, Vec::new());
     assert!(report.exclusion_broken().is_some());
     let json = json(&report.render(Format::Json));
     assert_eq!(json["exclusion"], "broken");
@@ -207,7 +207,7 @@ fn starvation_is_infinite_in_tables_and_null_in_json() {
     let rounds = vec![vec![record.clone()], vec![record]];
     let plan = fixture::plan(&[LockKind::Tas], 0);
     let comparison = Comparison::new(plan, &rounds, Ended::Complete, None);
-    let report = CompareReport::new(context(), comparison);
+    let report = CompareReport::new(context(), comparison, Vec::new());
     assert!(report.render(Format::Table).contains(" inf "));
     let json = json(&report.render(Format::Json));
     assert_eq!(json["results"][0]["fairness"]["max_over_min"], Value::Null);

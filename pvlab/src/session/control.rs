@@ -1,8 +1,9 @@
 //! The course of a run: launch, warm up, measure, stop; with an eye on signals, deadlines and
 //! progress.
 
+use super::live::{LOOK_EVERY, Live};
 use super::snapshot::{self, VmSnapshot, ns, to_f64};
-use super::{Interval, IntervalVm, Observer, Options, RunError, Stuck};
+use super::{Interval, IntervalVm, LiveVm, Observer, Options, RunError, Stuck};
 use crate::machine::{self, Noise, RunningVm};
 use crate::record::{Record, Start, StartReason};
 use crate::scenario::{Length, Scenario};
@@ -125,8 +126,8 @@ struct Run<'a> {
 }
 
 /// A VM and what is known of it.
-struct Watched {
-    machine: Box<dyn RunningVm>,
+pub(super) struct Watched {
+    pub(super) machine: Box<dyn RunningVm>,
     events: UnboundedReceiver<Event>,
     /// The number of its first vCPU, counted through all VMs.
     first: usize,
@@ -367,6 +368,10 @@ impl<'a> Run<'a> {
         tokio::pin!(end);
         let stat = options.stat_interval.unwrap_or(never);
         let mut intervals = interval_at(tokio::time::Instant::now() + stat, stat);
+        let mut live = options.live.then(|| Live::new(&self.vms));
+        let live_every = if live.is_some() { LOOK_EVERY } else { never };
+        let mut live_looks = interval_at(tokio::time::Instant::now() + live_every, live_every);
+        live_looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut reporter = Intervals::new(from);
         let mut looks = interval_at(tokio::time::Instant::now() + LOOK, LOOK);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -387,7 +392,21 @@ impl<'a> Run<'a> {
                     }
                     return Ok(());
                 }
-                _ = intervals.tick() => reporter.report(&self.snapshots()?, &self.vms, observer),
+                _ = intervals.tick() => {
+                    if let Some(live) = &mut live {
+                        let vms = (0..self.vms.len()).map(|vm| {
+                            let (holder_preemptions, preempted) = live.take(vm)?;
+                            Some(LiveVm { holder_preemptions, preempted })
+                        });
+                        observer.live(&vms.collect::<Vec<_>>());
+                    }
+                    reporter.report(&self.snapshots()?, &self.vms, observer);
+                }
+                _ = live_looks.tick() => {
+                    if let Some(live) = &mut live {
+                        live.look(&self.vms)?;
+                    }
+                }
                 _ = collections.tick() => self.collect()?,
                 _ = looks.tick() => {
                     self.listen()?;

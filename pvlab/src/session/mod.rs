@@ -6,6 +6,7 @@
 
 mod control;
 mod error;
+mod live;
 mod snapshot;
 
 use crate::record::Record;
@@ -21,6 +22,9 @@ pub trait Observer {
     fn phase(&mut self, _phase: &'static str) {}
     /// Called at each statistics interval of the measurement, if the caller asked for them.
     fn interval(&mut self, _interval: &Interval) {}
+    /// Called before each [`Observer::interval`] of a live view, with an entry for each VM; `None` where
+    /// context switches cannot be recorded.
+    fn live(&mut self, _vms: &[Option<LiveVm>]) {}
     /// Called about every 100 ms while measuring, with the share of the measurement done (0..=1).
     fn progress(&mut self, _done: f64) {}
 }
@@ -51,11 +55,22 @@ pub struct IntervalVm {
     pub spurious: u64,
 }
 
+/// What the live view shows of a VM beside its interval.
+#[derive(Clone, Debug)]
+pub struct LiveVm {
+    /// Times a vCPU was seen preempted while it held a lock; those of less than 5 ms may be missed.
+    pub holder_preemptions: u64,
+    /// vCPUs that are preempted now.
+    pub preempted: Vec<usize>,
+}
+
 /// How to run, apart from what.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Length of the statistics intervals, if they are wanted.
     pub stat_interval: Option<Duration>,
+    /// Watch, besides, who is preempted.
+    pub live: bool,
 }
 
 /// Runs the scenario; returns when its measurement is over or Ctrl-C was typed.

@@ -1,0 +1,105 @@
+//! Who is preempted right now, and how often a holder is: for the live view.
+//!
+//! Context switches are recorded by the kernel; whether a vCPU that lost its CPU holds a lock is seen
+//! from the owner beside the lock, which cannot change while its holder is away. So every preemption
+//! of a holder that lasts at least [`LOOK_EVERY`] is found; shorter ones may be missed.
+
+use super::RunError;
+use super::control::Watched;
+use std::time::Duration;
+use vmm::switches::{SwitchKind, SwitchRecorder};
+
+/// How often to look.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// What the live view knows of the vCPUs of all VMs.
+pub(super) struct Live {
+    vcpus: Vec<Vcpu>,
+    refused: Option<String>,
+}
+
+struct Vcpu {
+    vm: usize,
+    number: usize,
+    recorder: Option<SwitchRecorder>,
+    /// When it lost its CPU though it wanted to go on; `None` while it runs or waits.
+    preempted_at: Option<u64>,
+    /// That preemption has been counted as one of a holder.
+    counted: bool,
+    holder_preemptions: u64,
+}
+
+impl Live {
+    pub(super) fn new(vms: &[Watched]) -> Self {
+        let mut refused = None;
+        let mut vcpus = Vec::new();
+        for (vm, watched) in vms.iter().enumerate() {
+            for number in 0..watched.machine.region().layout().vcpus() {
+                let recorder = watched.machine.tid(number).map(SwitchRecorder::start);
+                let recorder = match recorder {
+                    Some(Ok(recorder)) => Some(recorder),
+                    Some(Err(e)) => {
+                        refused.get_or_insert_with(|| e.to_string());
+                        None
+                    }
+                    None => None,
+                };
+                vcpus.push(Vcpu {
+                    vm,
+                    number,
+                    recorder,
+                    preempted_at: None,
+                    counted: false,
+                    holder_preemptions: 0,
+                });
+            }
+        }
+        Self { vcpus, refused }
+    }
+
+    /// Looks at who is off its CPU, and whether it holds a lock.
+    pub(super) fn look(&mut self, vms: &[Watched]) -> Result<(), RunError> {
+        for vcpu in &mut self.vcpus {
+            let Some(recorder) = &mut vcpu.recorder else {
+                continue;
+            };
+            recorder.drain(|switch| {
+                vcpu.counted = false;
+                vcpu.preempted_at = match switch.kind {
+                    SwitchKind::OutPreempted => Some(switch.raw_ns),
+                    SwitchKind::In | SwitchKind::Out => None,
+                };
+            });
+            if vcpu.preempted_at.is_none() || vcpu.counted {
+                continue;
+            }
+            let region = vms[vcpu.vm].machine.region();
+            for lock in 0..region.layout().locks() {
+                let (_, owner, _) = region.lock(lock)?;
+                if owner as usize == vcpu.number + 1 {
+                    vcpu.counted = true;
+                    vcpu.holder_preemptions += 1;
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Of VM `vm`: preemptions of holders since the last call, and who is preempted now. `None` where
+    /// switches cannot be recorded.
+    pub(super) fn take(&mut self, vm: usize) -> Option<(u64, Vec<usize>)> {
+        if self.refused.is_some() {
+            return None;
+        }
+        let mut preemptions = 0;
+        let mut preempted = Vec::new();
+        for vcpu in self.vcpus.iter_mut().filter(|vcpu| vcpu.vm == vm) {
+            preemptions += std::mem::take(&mut vcpu.holder_preemptions);
+            if vcpu.preempted_at.is_some() {
+                preempted.push(vcpu.number);
+            }
+        }
+        Some((preemptions, preempted))
+    }
+}
