@@ -187,7 +187,9 @@ pub fn record<M: Machine, L>(lock: &L, event: TraceEvent) {
     }
     match event {
         TraceEvent::Acquired(_) => hold_off::<M>(vcpu, preempt::HOLDER),
-        TraceEvent::Head => hold_off::<M>(vcpu, preempt::NEXT_WAITER),
+        TraceEvent::Head | TraceEvent::QueuedBehind(None) => {
+            hold_off::<M>(vcpu, preempt::NEXT_WAITER);
+        }
         _ => {}
     }
 }

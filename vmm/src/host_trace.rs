@@ -3,6 +3,7 @@
 use crate::clock;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// One thing the VMM did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +25,15 @@ pub enum HostStep {
     Blocked,
     /// The halted vCPU has been kicked and runs again.
     Unblocked,
-    /// It holds the vCPU off its CPU for so long, ns, as asked.
-    Injected(u32),
+    /// It has held the vCPU off its CPU, as asked, for so long, ns: the time it really took.
+    Injected(u64),
+}
+
+impl HostStep {
+    /// [`Self::Injected`], now over.
+    pub fn injected(time: Duration) -> Self {
+        Self::Injected(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+    }
 }
 
 /// Why a vCPU left the guest.

@@ -283,6 +283,19 @@ impl Region {
         Ok(at - tail)
     }
 
+    /// When the first event was that vCPU `cpu` has put aside and not yet written, if there is one.
+    ///
+    /// # Errors
+    /// As all accesses.
+    pub fn trace_aside(&self, cpu: usize) -> Result<Option<u64>> {
+        let ring = self.layout.vcpu(cpu) + TRACE;
+        if self.load::<u64>(ring + offset_of!(TraceRing, aside))? == 0 {
+            return Ok(None);
+        }
+        self.load(ring + offset_of!(TraceRing, aside_records))
+            .map(Some)
+    }
+
     /// Events that vCPU `cpu` had no room for.
     ///
     /// # Errors

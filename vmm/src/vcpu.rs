@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedSender;
 use vmm_sys_util::eventfd::EventFd;
 
@@ -255,8 +255,9 @@ impl Vcpu {
             Doorbell::Preempt => {
                 count(&self.shared.exits.preempt);
                 tracing::trace!(vcpu, ns = value, "held off its CPU");
-                self.shared.trace.note(HostStep::Injected(value));
+                let begun = Instant::now();
                 std::thread::sleep(Duration::from_nanos(value.into()));
+                self.shared.trace.note(HostStep::injected(begun.elapsed()));
             }
             Doorbell::Log => {
                 count(&self.shared.exits.log);

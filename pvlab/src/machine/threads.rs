@@ -141,8 +141,9 @@ impl<const TRACE: bool> Machine for HostThread<TRACE> {
     }
 
     fn hold_off(ns: u32) {
-        note(HostStep::Injected(ns));
+        let begun = Instant::now();
         std::thread::sleep(Duration::from_nanos(ns.into()));
+        note(HostStep::injected(begun.elapsed()));
     }
 
     fn log(message: &str) {

@@ -332,7 +332,8 @@ impl<'a> Run<'a> {
 
     fn attach(&mut self) {
         if let Some(collector) = &mut self.collector {
-            collector.attach(&machines(&self.vms));
+            let longest = self.scenario.preempt.map_or(0, |p| p.ns.into());
+            collector.attach(longest, &machines(&self.vms));
         }
     }
 

@@ -47,6 +47,7 @@ pub struct Collector {
     pub(super) began: u64,
     pub(super) ended: u64,
     pub(super) lost_switches: u64,
+    pub(super) longest_injection_ns: u64,
     /// Why context switches are not recorded, if so.
     pub(super) no_switches: Option<String>,
 }
@@ -84,6 +85,7 @@ impl Collector {
             began: 0,
             ended: 0,
             lost_switches: 0,
+            longest_injection_ns: 0,
             no_switches: None,
         })
     }
@@ -109,7 +111,10 @@ impl Collector {
     }
 
     /// Starts recording context switches. The vCPUs exist, and have not begun to work.
-    pub(crate) fn attach(&mut self, vms: &[&dyn RunningVm]) {
+    ///
+    /// `longest_injection_ns` is how long a vCPU may be held off its CPU on purpose.
+    pub(crate) fn attach(&mut self, longest_injection_ns: u64, vms: &[&dyn RunningVm]) {
+        self.longest_injection_ns = longest_injection_ns;
         self.pairs.add(clock::pair());
         for vm in vms {
             let count = vm.region().layout().vcpus();
@@ -141,8 +146,16 @@ impl Collector {
 
     /// Takes away what there is.
     pub(crate) fn collect(&mut self, vms: &[&dyn RunningVm]) -> Result<(), CollectError> {
-        let cut = clock::now();
+        let mut cut = clock::now();
         self.pairs.add(clock::pair());
+        for (traced, vm) in self.vms.iter().zip(vms) {
+            for vcpu in 0..vm.region().layout().vcpus() {
+                // What a vCPU has put aside comes when it goes on, which may be a long time from now.
+                if let Some(ticks) = vm.region().trace_aside(vcpu)? {
+                    cut = cut.min(ticks.wrapping_sub(traced.tsc_offset));
+                }
+            }
+        }
         for (number, vm) in (0u16..).zip(vms) {
             let traced = &mut self.vms[usize::from(number)];
             for (vcpu, recorder) in (0u16..).zip(&mut traced.switches) {
@@ -175,7 +188,7 @@ impl Collector {
         }
         self.spool
             .append_words(Source::Cut, Place { vm: 0, vcpu: 0 }, &[cut])?;
-        self.ended = cut;
+        self.ended = clock::now();
         Ok(())
     }
 
@@ -213,7 +226,7 @@ fn code(step: HostStep) -> (u64, u64) {
         HostStep::Enter => (0, 0),
         HostStep::Blocked => (1, 0),
         HostStep::Unblocked => (2, 0),
-        HostStep::Injected(ns) => (3, ns.into()),
+        HostStep::Injected(ns) => (3, ns),
         HostStep::Exit(kind) => (
             4,
             match kind {

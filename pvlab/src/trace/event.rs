@@ -52,9 +52,9 @@ pub enum What {
     Blocked,
     /// The halted vCPU's thread runs again: it was kicked.
     Unblocked,
-    /// The vCPU is held off its CPU on purpose, for so long in ns (`--preempt`).
+    /// The vCPU is held off its CPU on purpose (`--preempt`), from now on.
     Injected {
-        /// Length, ns.
+        /// For how long it really was, ns.
         ns: u64,
     },
     /// Guest events of this vCPU are missing here: its ring was full.

@@ -1,7 +1,8 @@
 //! From the spool to one stream of events, sorted by time.
 //!
 //! A vCPU may be preempted between looking at the clock and publishing its record, so a record can
-//! come some milliseconds late. Events are therefore held back for [`HOLD_BACK_NS`] behind the cut, and
+//! come some milliseconds late; and that a vCPU was held off on purpose is noted when it is over. Events
+//! are therefore held back for [`HOLD_BACK_NS`] and the longest injection behind the cut, and
 //! one that is later still is moved forward to the time of the last event handed out, and counted.
 
 use super::collect::{CollectError, Collector};
@@ -72,6 +73,7 @@ impl Collector {
             start: fit.raw_ns(self.began),
         };
         let end_ns = times.of_ticks(self.ended).unwrap_or(0);
+        let hold_back_ns = HOLD_BACK_NS + self.longest_injection_ns;
         let offsets: Vec<u64> = self.vms.iter().map(|vm| vm.tsc_offset).collect();
         let mut streams = Streams {
             streams: Vec::new(),
@@ -96,11 +98,11 @@ impl Collector {
         let mut chunks = self.spool.read().map_err(CollectError::from)?;
         while let Some((source, place)) = chunks.next(&mut words).map_err(CollectError::from)? {
             if source == Source::Cut {
-                let cut = words
-                    .first()
-                    .and_then(|&ticks| times.of_ticks(ticks))
-                    .unwrap_or(0);
-                streams.hand_out(cut.saturating_sub(HOLD_BACK_NS), |e| emit(e, &mut merged))?;
+                if let Some(cut) = words.first().and_then(|&ticks| times.of_ticks(ticks)) {
+                    // All that was before the trace has been heard.
+                    streams.begin_with_states();
+                    streams.hand_out(cut.saturating_sub(hold_back_ns), |e| emit(e, &mut merged))?;
+                }
                 continue;
             }
             let offset = offsets.get(usize::from(place.vm)).copied().unwrap_or(0);
@@ -129,7 +131,14 @@ impl Stream {
             Source::Host => {
                 for event in words.chunks_exact(3) {
                     if let Some(what) = host_event(event[1], event[2]) {
-                        self.push(times.of_ticks(event[0]), what, end_ns);
+                        let at = times.of_ticks(event[0]);
+                        // Noted when it was over, and told when it begins.
+                        let before = if let What::Injected { ns } = what {
+                            ns
+                        } else {
+                            0
+                        };
+                        self.push(at.map(|at| at.saturating_sub(before)), what, end_ns);
                     }
                 }
             }
@@ -171,9 +180,20 @@ impl Stream {
                 what,
             });
             // Head at once: the guest spares itself a second look at the clock.
-            if let What::Lock { lock, step: TraceEvent::QueuedBehind(None) } = what {
-                let what = What::Lock { lock, step: TraceEvent::Head };
-                self.waiting.push_back(Event { at, place: self.place, what });
+            if let What::Lock {
+                lock,
+                step: TraceEvent::QueuedBehind(None),
+            } = what
+            {
+                let what = What::Lock {
+                    lock,
+                    step: TraceEvent::Head,
+                };
+                self.waiting.push_back(Event {
+                    at,
+                    place: self.place,
+                    what,
+                });
             }
         }
     }

@@ -1,0 +1,229 @@
+//! `pvlab trace` on real KVM guests and on host threads: the account adds up, finds what was injected,
+//! and comes out of the files again. Without /dev/kvm the KVM half says loudly that it was skipped.
+#![allow(clippy::unwrap_used)] // A test fails by panicking.
+
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// The machines that can be had here.
+fn machines() -> Vec<&'static str> {
+    match vmm::check_host(8) {
+        Ok(()) => vec!["kvm", "threads"],
+        Err(e) => {
+            let line = "=".repeat(60);
+            eprintln!("{line}\nSKIPPED: no guest was traced: {e}\n{line}");
+            vec!["threads"]
+        }
+    }
+}
+
+/// Whether the kernel lets us record context switches; without, nothing is known of preemption.
+fn switches_are_recorded() -> bool {
+    match vmm::switches::SwitchRecorder::start(rustix::thread::gettid()) {
+        Ok(_) => true,
+        Err(e) => {
+            let line = "=".repeat(60);
+            eprintln!("{line}\nSKIPPED: context switches cannot be recorded: {e}\n{line}");
+            false
+        }
+    }
+}
+
+fn pvlab(line: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_pvlab"))
+        .args(line.split_whitespace())
+        .env_remove("RUST_LOG")
+        .output()
+        .unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The account of a run, which must be in order.
+fn account(line: &str) -> Value {
+    let output = pvlab(&format!("{line} --account json"));
+    assert!(output.status.success(), "{line}: {}", stderr(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn number(value: &Value, name: &str) -> f64 {
+    value[name]
+        .as_f64()
+        .unwrap_or_else(|| panic!("{name} in {value}"))
+}
+
+fn scratch(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("pvlab-trace-{}-{name}", std::process::id()))
+}
+
+#[test]
+fn the_parts_of_all_waits_add_up_to_them() {
+    for machine in machines() {
+        for lock in ["tas", "ticket", "qspinlock", "pv-qspinlock"] {
+            let line =
+                format!("trace --machine {machine} --lock {lock} --vcpus 8 --duration 400ms");
+            let account = account(&line);
+            let total = &account["vms"][0]["total"];
+            assert_eq!(account["sum_violations"], 0, "{line}");
+            let parts: f64 = total["parts_ns"]
+                .as_object()
+                .unwrap()
+                .values()
+                .map(|v| v.as_f64().unwrap())
+                .sum();
+            let wait = number(total, "wait_ns");
+            assert!(number(total, "acquisitions") > 0.0, "{line}");
+            assert!(
+                (parts - wait).abs() <= wait * 0.01,
+                "{line}: {parts} against {wait}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_collapse_of_the_native_queue_is_explained_by_preemption() {
+    if !switches_are_recorded() {
+        return;
+    }
+    for machine in machines() {
+        let line = format!(
+            "trace --machine {machine} --lock qspinlock --vcpus 8 --cpus 0-1 --duration 1s"
+        );
+        let account = account(&line);
+        let total = &account["vms"][0]["total"];
+        let parts = &total["parts_ns"];
+        let wait = number(total, "wait_ns");
+        let part = |name| number(parts, name);
+        assert!(part("unattributed") < 0.05 * wait, "{line}: {parts}");
+        let preempted = part("holder_preempted") + part("next_preempted") + part("own_preemption");
+        assert!(preempted > 0.5 * wait, "{line}: {parts}");
+    }
+}
+
+#[test]
+fn injected_preemption_of_holders_is_found() {
+    if !switches_are_recorded() {
+        return;
+    }
+    for machine in machines() {
+        for lock in ["tas", "qspinlock", "pv-qspinlock"] {
+            let line = format!(
+                "trace --machine {machine} --lock {lock} --vcpus 2 --duration 1500ms --preempt holder:5ms@5%"
+            );
+            let account = account(&line);
+            let injected = &account["vms"][0]["total"]["injected"];
+            let (asked, found) = (
+                number(injected, "holder_ns"),
+                number(injected, "holder_found_ns"),
+            );
+            assert!(number(injected, "holder") > 20.0, "{line}: {injected}");
+            assert!((found / asked - 1.0).abs() < 0.05, "{line}: {injected}");
+        }
+    }
+}
+
+#[test]
+fn injected_preemption_of_the_next_waiter_is_seen() {
+    for machine in machines() {
+        let line = format!(
+            "trace --machine {machine} --lock qspinlock --vcpus 3 --duration 1s --preempt next-waiter:2ms@10%"
+        );
+        let account = account(&line);
+        let injected = &account["vms"][0]["total"]["injected"];
+        assert!(number(injected, "next") > 2.0, "{line}: {injected}");
+    }
+}
+
+#[test]
+fn a_ring_that_is_too_small_drops_counts_and_goes_on() {
+    for machine in machines() {
+        let line = format!(
+            "trace --machine {machine} --lock tas --vcpus 2 --duration 300ms --ring 1024 --account table"
+        );
+        let output = pvlab(&line);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            text.contains("events found their ring full: take a larger --ring"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn both_files_give_the_account_of_the_run_again() {
+    for machine in machines() {
+        for (name, format) in [("a.pftrace", "perfetto"), ("a.jsonl", "json-lines")] {
+            let file = scratch(name);
+            let path = file.display();
+            let run = account(&format!(
+                "trace --machine {machine} --vm lock=pv-qspinlock,vcpus=4 --vm lock=ticket,vcpus=2 \
+                 --lock-count 2 --duration 200ms --format {format} -o {path}"
+            ));
+            let again = account(&format!("trace --summary {path}"));
+            std::fs::remove_file(&file).unwrap();
+            assert_eq!(run, again, "{machine}, {format}");
+        }
+    }
+}
+
+#[test]
+fn json_lines_without_a_file_go_to_standard_output_and_nothing_else_does() {
+    let output =
+        pvlab("trace --machine threads --lock tas --vcpus 2 --duration 20ms --format json-lines");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = String::from_utf8(output.stdout).unwrap();
+    for line in text.lines() {
+        serde_json::from_str::<Value>(line).unwrap();
+    }
+    assert!(text.lines().count() > 100);
+    let account = String::from_utf8_lossy(&output.stderr);
+    assert!(account.contains("Where the waiting went"), "{account}");
+}
+
+#[test]
+fn what_cannot_be_done_is_one_clear_line() {
+    for (line, code, part) in [
+        ("trace", 2, "--lock"),
+        (
+            "trace --lock tas -o /nonexistent/run.pftrace",
+            1,
+            "cannot create",
+        ),
+        ("trace --lock tas --ring 16 -o x", 2, "too small"),
+        ("trace --lock tas --lock-count 5000", 2, "at most"),
+        (
+            "trace --lock tas --preempt holder:5ms",
+            2,
+            "holder:TIME@SHARE",
+        ),
+        ("trace --lock tas --preempt nobody:5ms@1%", 2, "next-waiter"),
+        ("trace --lock tas --preempt holder:5s@1%", 2, "at most 4s"),
+        ("trace --summary /nonexistent", 1, "/nonexistent"),
+        ("trace --summary /etc/passwd", 1, "/etc/passwd"),
+        ("trace --summary x --lock tas", 2, "cannot be used with"),
+        ("compare --explain --format csv", 2, "--format json"),
+    ] {
+        let output = pvlab(line);
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(code), "{line}: {text}");
+        assert_eq!(text.trim_end().lines().count(), 1, "{line}: {text}");
+        assert!(text.contains(part), "{line}: {text}");
+        assert!(output.stdout.is_empty(), "{line}");
+    }
+}
+
+#[test]
+fn a_full_disk_is_reported() {
+    let output = pvlab("trace --machine threads --lock tas --vcpus 2 --duration 20ms -o /dev/full");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("No space left"),
+        "{}",
+        stderr(&output)
+    );
+}
