@@ -100,7 +100,8 @@ pub trait Platform: Sized + Send + Sync + 'static {
     /// Whether the hypervisor has descheduled `cpu`; `None` where that cannot be known.
     fn vcpu_is_preempted(cpu: u32) -> Option<bool>;
 
-    /// Monotonic time in ticks of the platform's clock (the TSC on x86), for statistics.
+    /// Monotonic time in ticks of the platform's clock (the TSC on x86), for statistics: not before
+    /// what precedes the call has been done.
     fn now() -> u64;
 
     /// Turns of the wait loop before a paravirtual waiter halts.

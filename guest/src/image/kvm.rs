@@ -1,7 +1,7 @@
 //! The platform of a vCPU in a KVM guest.
 
 use core::arch::asm;
-use core::arch::x86_64::{_mm_pause, _rdtsc};
+use core::arch::x86_64::{_mm_lfence, _mm_pause, _rdtsc};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use guest::Machine;
 use guest::abi::{Counter, Doorbell, VcpuArea, flags};
@@ -86,8 +86,13 @@ impl<const TRACE: bool> Platform for Kvm<TRACE> {
 
     #[inline(always)]
     fn now() -> u64 {
-        // SAFETY: every x86-64 CPU has a TSC, and CR4.TSD is clear.
-        unsafe { _rdtsc() }
+        // RDTSC alone may be executed while what precedes it is still under way, a lock acquisition
+        // that waits for its line included (AMD64 APM vol. 3, Intel SDM vol. 2B, RDTSC).
+        // SAFETY: every x86-64 CPU has SSE2 and a TSC, and CR4.TSD is clear.
+        unsafe {
+            _mm_lfence();
+            _rdtsc()
+        }
     }
 
     fn pv_spin_threshold() -> u32 {

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)] // Threads find their area by address, and read the TSC.
 
 use super::{RunningVm, Started};
-use core::arch::x86_64::{_mm_pause, _rdtsc};
+use core::arch::x86_64::{_mm_lfence, _mm_pause, _rdtsc};
 use guest::abi::{Counter, Params, Task, VcpuArea, flags};
 use guest::machine::{native, vcpu_at};
 use guest::{Machine, workload};
@@ -118,8 +118,12 @@ impl<const TRACE: bool> Platform for HostThread<TRACE> {
 
     #[inline(always)]
     fn now() -> u64 {
-        // SAFETY: every x86-64 CPU has a TSC, and Linux lets processes read it.
-        unsafe { _rdtsc() }
+        // Fenced as in the guest image, and for the same reason.
+        // SAFETY: every x86-64 CPU has SSE2 and a TSC, and Linux lets processes read it.
+        unsafe {
+            _mm_lfence();
+            _rdtsc()
+        }
     }
 
     fn pv_spin_threshold() -> u32 {

@@ -1,5 +1,5 @@
 //! Collecting while the run goes on: guest rings, the host's notes and context switches are taken
-//! away twenty times a second, into the spool.
+//! away some twenty-five times a second, into the spool.
 
 use super::Place;
 use super::fit::Pairs;
@@ -12,12 +12,12 @@ use vmm::host_trace::{ExitKind, HostStep};
 use vmm::region::RegionError;
 use vmm::switches::{SwitchKind, SwitchRecorder};
 
-/// Records of a vCPU's ring, unless said otherwise: 4 MiB, a tenth of a second of the busiest vCPU.
-pub const DEFAULT_RECORDS: usize = 1 << 19;
+/// Records of a vCPU's ring, unless said otherwise: 2 MiB, some 50 to 100 ms of the busiest vCPU.
+pub const DEFAULT_RECORDS: usize = 1 << 18;
 
 /// How often to collect. Each time takes a CPU from a vCPU, which may hold a lock: less often is
 /// better, as long as rings do not run full.
-pub(crate) const COLLECT_EVERY: Duration = Duration::from_millis(50);
+pub(crate) const COLLECT_EVERY: Duration = Duration::from_millis(40);
 
 /// Why a trace could not be collected.
 #[derive(Debug, thiserror::Error)]
