@@ -21,7 +21,7 @@ except ImportError as error:
 
 OURS = 64  # our clock, within our sequence
 PACKET, EVENT = pb.TracePacket, pb.TrackEvent
-PHASES = {"spinning", "queued", "head", "halted, queued", "halted, head", "holding"}
+PHASES = {"spinning", "queued", "head", "halted, queued", "halted, head", "halted", "holding"}
 STATES = {"running", "preempted", "halted", "off CPU", "running or runnable"}
 
 
@@ -196,6 +196,7 @@ class Checker:
     def begin(self, at, track, path, name, args):
         if path[-1].endswith(" lock"):
             check(name in PHASES and "lock" in args, "a slice", name, "on", path)
+            check(name != "halted" or args.get("derived"), "a halt of which kind?")
             self.waiters(at, path[:1], name, 1, args)
             self.acquired[path[:1]] += name == "holding" and not args.get("derived")
         else:

@@ -123,13 +123,13 @@ impl HostLane {
         preempted: bool,
     ) {
         match self.state {
-            State::Unknown => {
-                // It has had the CPU since the trace began.
+            // It has had the CPU since the trace began, or the trace begins with telling that it has not.
+            State::Unknown if at > 0 => {
                 self.state(packets, 0, Name::Running).derived().write();
                 cpus.ran(packets, at, cpu, self.number);
             }
             State::On(old) => cpus.end(packets, at, old, self.number),
-            State::Off => {}
+            State::Unknown | State::Off => {}
         }
         self.state = State::Off;
         let name = match (preempted, self.blocked) {

@@ -28,6 +28,8 @@ enum Phase {
     Head,
     HaltedQueued,
     HaltedHead,
+    /// Seen only from its wake, which does not tell which of the two it was.
+    Halted,
     Holding,
 }
 
@@ -39,13 +41,14 @@ impl Phase {
             Self::Head => Name::Head,
             Self::HaltedQueued => Name::HaltedQueued,
             Self::HaltedHead => Name::HaltedHead,
+            Self::Halted => Name::Halted,
             Self::Holding => Name::Holding,
         }
     }
 
     /// Within another slice of the same acquisition.
     const fn halted(self) -> bool {
-        matches!(self, Self::HaltedQueued | Self::HaltedHead)
+        matches!(self, Self::HaltedQueued | Self::HaltedHead | Self::Halted)
     }
 
     const fn waits_in_queue(self) -> bool {
@@ -61,7 +64,7 @@ impl Phase {
             | TraceEvent::Spurious
             | TraceEvent::Acquired(How::Queue) => Some(Self::Queued),
             TraceEvent::HaltHead | TraceEvent::Acquired(How::Pending) => Some(Self::Head),
-            TraceEvent::Woken => Some(Self::HaltedHead),
+            TraceEvent::Woken => Some(Self::Halted),
             TraceEvent::Release => Some(Self::Holding),
             TraceEvent::Start
             | TraceEvent::Acquired(How::Fast | How::Stolen)
