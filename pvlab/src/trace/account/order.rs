@@ -114,7 +114,7 @@ impl Order {
             // If there is a front, it has the lock and could not say so yet.
             Ahead::Nobody => match self.front {
                 Some(front) => self.successors[usize::from(front)] = vcpu,
-                None => self.handed(vcpu),
+                None => self.handed(vcpu, false),
             },
             Ahead::Waiter(before) => self.successors[usize::from(before)] = vcpu,
             Ahead::Unknown => {}
@@ -171,16 +171,16 @@ impl Order {
         (queue && successor != NOBODY).then_some(successor)
     }
 
-    /// `vcpu` has been handed the queue.
-    pub(super) fn handed(&mut self, vcpu: u16) {
+    /// `vcpu` has been handed the queue, and has said so already if it `knows`.
+    pub(super) fn handed(&mut self, vcpu: u16, knows: bool) {
         self.front = Some(vcpu);
-        self.front_knows = false;
+        self.front_knows = knows;
     }
 
     /// `vcpu`, which waits, has been kicked: that is for the front of the queue.
     pub(super) fn kicked(&mut self, vcpu: u16) {
         if self.front.is_none() {
-            self.handed(vcpu);
+            self.handed(vcpu, false);
         }
     }
 

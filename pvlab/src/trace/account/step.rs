@@ -24,7 +24,7 @@ impl Vm {
         self.advance(l, now);
         self.resolve_yield(v, l);
         match step {
-            TraceEvent::Start => self.start(v, l, at, now),
+            TraceEvent::Start => self.start(v, l, at),
             TraceEvent::QueuedBehind(before) => self.queued(v, l, before.map(|_| target)),
             TraceEvent::QueuedWithTicket(ticket) => self.ticket(v, l, ticket),
             TraceEvent::Head => self.head(v, l),
@@ -47,8 +47,11 @@ impl Vm {
             return;
         };
         self.advance(l, now);
-        self.lock_mut(l).releaser = None;
-        self.reclassify(l, now);
+        let lock = self.lock_mut(l);
+        lock.releaser = None;
+        if lock.suspect.is_some() {
+            self.reclassify(l, now);
+        }
     }
 
     /// The acquisition of `l` that `v` is in. If its beginning was not seen, one is made up that has its
@@ -76,6 +79,11 @@ impl Vm {
     }
 
     fn begin(&mut self, v: u16, l: u16, at: u64) -> usize {
+        if self.locks[usize::from(l)].class == Class::Open && !self.some_waiter_runs(l) {
+            // From now on somebody can take it. The clocks have just been read.
+            let lock = self.lock_mut(l);
+            lock.quiet_since = lock.since;
+        }
         let lock = &mut self.locks[usize::from(l)];
         let mut acquisition = Acquisition::new(l, Stage::Waiting, at, lock.clocks);
         acquisition.index = lock.waiters.len();
@@ -85,16 +93,13 @@ impl Vm {
         acquisitions.len() - 1
     }
 
-    fn start(&mut self, v: u16, l: u16, at: u64, now: u64) {
+    fn start(&mut self, v: u16, l: u16, at: u64) {
         if let Some(i) = self.vcpu(v).position(l) {
             // It does not wait for a lock that it waits for or holds: something was not seen.
             self.lock_mut(l).tally.incomplete += 1;
             self.abandon(v, i);
         }
         self.vcpus[usize::from(v)].lost = false;
-        if self.locks[usize::from(l)].class == Class::Open && !self.some_waiter_runs(l) {
-            self.lock_mut(l).quiet_since = now;
-        }
         self.begin(v, l, at);
     }
 
@@ -219,7 +224,9 @@ impl Vm {
             self.vcpus[usize::from(releaser)].releasing = None;
         }
         if let Some(next) = successor.filter(|&next| self.waits(next, l)) {
-            self.lock_mut(l).order.handed(next);
+            let vcpu = self.vcpu(next);
+            let knows = vcpu.position(l).is_some_and(|i| vcpu.acquisitions[i].head);
+            self.lock_mut(l).order.handed(next, knows);
         }
     }
 
@@ -278,7 +285,8 @@ impl Vm {
     fn kick(&mut self, target: u16, l: u16, now: u64) {
         self.lock_mut(l).tally.kicks += 1;
         let waits = self.waits(target, l);
-        if waits {
+        // One that comes late, when its target is awake and in another acquisition, tells nothing.
+        if waits && self.vcpu(target).halt.is_some() {
             self.lock_mut(l).order.kicked(target);
         }
         self.change(target, now, |vcpu| match &mut vcpu.halt {

@@ -5,7 +5,7 @@ use super::clock::Class;
 use super::episode::{Close, EpisodeKind, Open};
 use super::lock::{Lock, QUIET_NS};
 use super::order::Next;
-use super::result::{Tally, VmAccount};
+use super::result::{Part, Tally, VmAccount};
 use super::vcpu::{Stage, Vcpu};
 use crate::trace::{Event, What};
 
@@ -36,10 +36,9 @@ impl Vm {
         if usize::from(v) >= self.vcpus.len() {
             return false;
         }
-        if self.vcpu(v).is_changed_by(&event.what) {
-            self.change(v, now, |vcpu| vcpu.apply(&event.what, now));
-        } else {
-            self.vcpus[usize::from(v)].apply(&event.what, now);
+        // Most events are steps, which do not change whether a vCPU runs.
+        if !matches!(event.what, What::Lock { .. }) || self.vcpu(v).injected {
+            self.host_event(v, &event.what, now);
         }
         match event.what {
             What::Lock { lock, step } => {
@@ -52,6 +51,14 @@ impl Vm {
             _ => {}
         }
         true
+    }
+
+    fn host_event(&mut self, v: u16, what: &What, now: u64) {
+        if self.vcpu(v).is_changed_by(what) {
+            self.change(v, now, |vcpu| vcpu.apply(what, now));
+        } else {
+            self.vcpus[usize::from(v)].apply(what, now);
+        }
     }
 
     pub(super) fn vcpu(&self, v: u16) -> &Vcpu {
@@ -68,14 +75,18 @@ impl Vm {
         let vcpu = self.vcpu(v);
         let (count, releasing, ran) = (vcpu.acquisitions.len(), vcpu.releasing, vcpu.runs());
         for i in 0..count {
-            let l = self.vcpu(v).acquisitions[i].lock;
-            self.advance(l, now);
-            self.settle(v, i);
+            self.advance(self.vcpu(v).acquisitions[i].lock, now);
         }
         if let Some(l) = releasing {
             self.advance(l, now);
         }
+        let own = self.vcpu(v).own_part();
         change(&mut self.vcpus[usize::from(v)]);
+        if self.vcpu(v).own_part() != own {
+            for i in 0..count {
+                self.settle_as(v, i, own);
+            }
+        }
 
         let wakes = !ran && self.vcpu(v).runs();
         for i in 0..count {
@@ -102,9 +113,12 @@ impl Vm {
 
     /// Brings the parts of an acquisition up to date with its lock's clocks.
     pub(super) fn settle(&mut self, v: u16, i: usize) {
-        let vcpu = &mut self.vcpus[usize::from(v)];
-        let own = vcpu.own_part();
-        let acquisition = &mut vcpu.acquisitions[i];
+        self.settle_as(v, i, self.vcpu(v).own_part());
+    }
+
+    /// As [`Self::settle`]; `own` has been its part while it could take the lock.
+    fn settle_as(&mut self, v: u16, i: usize, own: Part) {
+        let acquisition = &mut self.vcpus[usize::from(v)].acquisitions[i];
         if acquisition.stage == Stage::Waiting {
             let clocks = &self.locks[usize::from(acquisition.lock)].clocks;
             acquisition.settle(clocks, own);

@@ -328,7 +328,9 @@ impl Reference {
                     .waiters
                     .iter_mut()
                     .find(|w| u32::from(w.vcpu) == target);
-                if let (None, Some(kicked)) = (front, known) {
+                if let (None, Some(kicked)) = (front, known)
+                    && self.vcpus[usize::from(kicked.vcpu)].halted
+                {
                     kicked.before = Some(None);
                 }
                 let waits = lock.waiters.iter().any(|w| u32::from(w.vcpu) == target);
@@ -359,6 +361,8 @@ impl Reference {
                 lock.releaser = None;
             }
             Step::Release => {
+                // Taken for a waiter, because its acquisition was not seen.
+                lock.waiters.retain(|w| w.vcpu != v);
                 lock.holder = None;
                 lock.known = true;
                 lock.releaser = Some(v);
