@@ -166,7 +166,21 @@ fn both_files_give_the_account_of_the_run_again() {
             ));
             let again = account(&format!("trace --summary {path}"));
             std::fs::remove_file(&file).unwrap();
-            assert_eq!(run, again, "{machine}, {format}");
+            for (vm, vm_again) in run["vms"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .zip(again["vms"].as_array().unwrap())
+            {
+                let (total, total_again) = (&vm["total"], &vm_again["total"]);
+                for (name, value) in total.as_object().unwrap() {
+                    assert!(
+                        *value == total_again[name],
+                        "{machine}, {format}: {name} differs"
+                    );
+                }
+            }
+            assert!(run == again, "{machine}, {format}");
         }
     }
 }
@@ -225,5 +239,98 @@ fn a_full_disk_is_reported() {
         stderr(&output).contains("No space left"),
         "{}",
         stderr(&output)
+    );
+}
+
+#[test]
+fn what_was_captured_before_a_run_failed_is_kept_and_readable() {
+    // Critical sections that are longer, overcommitted, than the watchdog waits.
+    let file = scratch("failed.pftrace");
+    let path = file.display();
+    let output = pvlab(&format!(
+        "trace --lock ticket --vcpus 8 --cpus 0 --critical 300ms --watchdog 400ms --duration 30s -o {path}"
+    ));
+    assert_eq!(output.status.code(), Some(1));
+    let text = stderr(&output);
+    assert!(
+        text.contains("what was captured until then has been kept"),
+        "{text}"
+    );
+    assert!(text.contains("it is stuck"), "{text}");
+    let account = account(&format!("trace --summary {path}"));
+    std::fs::remove_file(&file).unwrap();
+    assert!(number(&account, "events") > 0.0);
+}
+
+#[test]
+fn a_trace_that_was_cut_off_is_read_as_far_as_it_goes() {
+    let file = scratch("cut.pftrace");
+    let path = file.display();
+    account(&format!(
+        "trace --machine threads --lock tas --vcpus 2 --duration 50ms -o {path}"
+    ));
+    let bytes = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
+    let output = pvlab(&format!("trace --summary {path}"));
+    std::fs::remove_file(&file).unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("the file ends early"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(String::from_utf8_lossy(&output.stdout).contains("Where the waiting went"));
+}
+
+#[test]
+fn the_vmm_tells_what_it_does_as_structured_events() {
+    if !machines().contains(&"kvm") {
+        return;
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_pvlab"))
+        .args("run --machine kvm --lock pv-qspinlock --vcpus 4 --spin-threshold 100".split(' '))
+        .args("--duration 100ms --warm-up 0".split(' '))
+        .env("RUST_LOG", "vmm=trace")
+        .output()
+        .unwrap();
+    let text = stderr(&output);
+    for part in [
+        "VM started",
+        "left the guest",
+        "exit=Halt",
+        "woken",
+        "vcpu=",
+        "vCPU ended",
+    ] {
+        assert!(text.contains(part), "'{part}' is missing");
+    }
+}
+
+#[test]
+fn an_explained_comparison_tells_of_every_lock() {
+    let output = pvlab(
+        "compare --machine threads --locks tas,ticket --vcpus 4 --rounds 1 --duration 50ms --explain --format json",
+    );
+    assert!(output.status.success(), "{}", stderr(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let accounts = report["accounts"].as_array().unwrap();
+    assert_eq!(accounts.len(), 2);
+    for (account, lock) in accounts.iter().zip(["tas", "ticket"]) {
+        assert_eq!(account["lock"], lock);
+        assert_eq!(account["account"]["schema"], "pvlab.account/1");
+        assert!(number(&account["account"]["vms"][0]["total"], "acquisitions") > 0.0);
+    }
+}
+
+#[test]
+fn the_live_view_names_who_is_preempted_and_leaves_the_report_alone() {
+    let output =
+        pvlab("run --machine threads --lock tas --vcpus 4 --duration 1200ms --live --format json");
+    assert!(output.status.success(), "{}", stderr(&output));
+    serde_json::from_slice::<Value>(&output.stdout).unwrap();
+    let text = stderr(&output);
+    assert!(
+        text.contains("preempted now") && text.contains("VM 0"),
+        "{text}"
     );
 }

@@ -185,6 +185,7 @@ impl Vcpu {
             self.shared.trace.note(HostStep::Enter);
             let exit = self.enter()?;
             self.shared.trace.note(HostStep::Exit(exit.kind()));
+            tracing::trace!(vcpu = self.number, exit = ?exit.kind(), "left the guest");
             match exit {
                 Exit::Store(address, data) => match self.serve(address, &data)? {
                     Some(code) => return Ok(Some(code)),
@@ -241,7 +242,6 @@ impl Vcpu {
         match bell {
             Doorbell::Halt => {
                 count(&self.shared.exits.halt);
-                tracing::trace!(vcpu, "halt");
                 self.halt()?;
                 tracing::trace!(vcpu, "woken");
             }

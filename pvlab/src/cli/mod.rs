@@ -26,7 +26,7 @@ pub use error::{CliError, Usage};
 use crate::doctor;
 use args::Command;
 use clap::{CommandFactory, Parser};
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 /// Everything went as asked.
@@ -89,6 +89,7 @@ fn start_tracing() -> Result<(), CliError> {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .init();
     Ok(())
 }

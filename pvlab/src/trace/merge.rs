@@ -127,7 +127,7 @@ impl Stream {
         merged: &mut Merged,
     ) {
         match source {
-            Source::Guest => self.add_guest(words, times, tsc_offset, merged),
+            Source::Guest => self.add_guest(words, times, tsc_offset, end_ns, merged),
             Source::Host => {
                 for event in words.chunks_exact(3) {
                     if let Some(what) = host_event(event[1], event[2]) {
@@ -159,7 +159,14 @@ impl Stream {
         }
     }
 
-    fn add_guest(&mut self, words: &[u64], times: &Times, tsc_offset: u64, merged: &mut Merged) {
+    fn add_guest(
+        &mut self,
+        words: &[u64],
+        times: &Times,
+        tsc_offset: u64,
+        end_ns: u64,
+        merged: &mut Merged,
+    ) {
         for &word in words {
             let Some(record) = Record::decode(word) else {
                 merged.malformed += 1;
@@ -174,6 +181,10 @@ impl Stream {
                 Record::Event { lock, event, .. } => What::Lock { lock, step: event },
             };
             let at = times.of_ticks(ticks.wrapping_sub(tsc_offset)).unwrap_or(0);
+            // The vCPU had not yet seen that the trace was over.
+            if at > end_ns {
+                continue;
+            }
             self.waiting.push_back(Event {
                 at,
                 place: self.place,

@@ -38,7 +38,7 @@
 //! does not run and has no place in the queue or is through it - the rest counts as *holder preempted*.
 //!
 //! # How it stays cheap
-//! Each lock has a clock for each [state](clock::Class) it can be in, of which one runs at a time. A
+//! Each lock has a clock for each state it can be in, of which one runs at a time. A
 //! waiter remembers the clocks when it starts, and reads them again in the end: the cost of an event
 //! does not grow with the number of waiters. Only where the cause depends on the waiter itself are the
 //! clocks read in between, when its own state changes.
