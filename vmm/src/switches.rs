@@ -57,11 +57,11 @@ impl SwitchRecorder {
     /// # Errors
     /// Most often a lack of permission: see `/proc/sys/kernel/perf_event_paranoid`.
     pub fn start(tid: Pid) -> io::Result<Self> {
+        // The kernel side of the dummy counts nothing either, but asking for it needs a privilege.
         let mut builder = Builder::new(Software::DUMMY);
         builder
             .observe_pid(tid.as_raw_nonzero().get())
             .any_cpu()
-            .include_kernel()
             .sample(SampleFlag::TID | SampleFlag::TIME | SampleFlag::CPU)
             .sample_id_all(true)
             .context_switch(true)

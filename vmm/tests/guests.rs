@@ -225,7 +225,28 @@ fn a_lock_that_does_not_exclude_is_caught() {
     finish(&vm);
 }
 
-/// The first event that is not a log message.
+#[test]
+fn a_guest_can_say_something() {
+    if !kvm_is_here() {
+        return;
+    }
+    let params = Params {
+        workload: Workload::Busy as u64,
+        locks: 1,
+        ..Params::default()
+    };
+    let (vm, mut events) = start(params, 2);
+    work(&vm);
+    for _ in 0..2 {
+        match first_event(&mut events) {
+            Event::Log { message, .. } => assert_eq!(message, "busy until told to stop"),
+            other => panic!("{other:?}"),
+        }
+    }
+    finish(&vm);
+}
+
+/// The first event that there is.
 fn first_event(events: &mut UnboundedReceiver<Event>) -> Event {
     let mut found = None;
     wait_for("a vCPU has ended", || {
@@ -307,7 +328,7 @@ fn a_hanging_guest_can_be_looked_at_and_stopped() {
     enter(&vm, phase::STOP);
     for registers in vm.registers() {
         let text = registers.expect("a running vCPU answers").to_string();
-        assert!(text.contains("hang"), "symbolised: {text}");
+        assert!(text.contains("(guest::"), "symbolised: {text}");
     }
     vm.stop();
     assert!(!all_are(&vm, Task::Done));

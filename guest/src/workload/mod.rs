@@ -28,6 +28,7 @@ pub fn run<M: Machine>() {
         Workload::Probe => probe::run::<M>(vcpu),
         Workload::Busy => {
             start::<M>(vcpu);
+            M::log("busy until told to stop");
             while current_phase(vcpu) != phase::STOP {
                 M::work(1000);
             }

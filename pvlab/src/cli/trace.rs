@@ -8,6 +8,7 @@ use super::request::{Guests, Request, request};
 use super::run::expected;
 use super::{BROKEN, DONE, FAILED, complain};
 use crate::host::Host;
+use crate::record::Record;
 use crate::report::{self, Context, Format};
 use crate::scenario::{Length, Scenario};
 use crate::session::{self, Observer, Options};
@@ -89,6 +90,9 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
         );
     }
     text += &report::account::account(&account, format);
+    if let (false, Ok(record), Format::Table) = (header.switches, &result, format) {
+        text += &totals(record);
+    }
     show(args, &text)?;
     match result {
         Ok(record) => {
@@ -256,6 +260,29 @@ fn check_locks(scenario: &Scenario) -> Result<(), Usage> {
         }),
         _ => Ok(()),
     }
+}
+
+/// What the scheduler has counted: all that is known of vCPUs whose switches are not recorded.
+fn totals(record: &Record) -> String {
+    use report::human::time;
+    let mut text = String::from(
+        "\nTotals only, from the scheduler's statistics: when it happened is not known\n",
+    );
+    for (vm, vcpu, totals) in record.vms.iter().enumerate().flat_map(|(vm, record)| {
+        record
+            .vcpus
+            .iter()
+            .enumerate()
+            .map(move |(vcpu, totals)| (vm, vcpu, totals))
+    }) {
+        text += &format!(
+            " VM {vm} vCPU {vcpu}: {} on a CPU, blocked {} times, preempted {} times\n",
+            time(to_f64(totals.cpu_ns)),
+            totals.voluntary_switches,
+            totals.involuntary_switches,
+        );
+    }
+    text
 }
 
 /// Lines about the trace itself.
