@@ -30,6 +30,9 @@ use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
 const MSR_KVM_STEAL_TIME: u32 = 0x4b56_4d03;
 const STEAL_TIME_ENABLED: u64 = 1;
 
+/// Devices that KVM puts on a bus (NR_IOBUS_DEVS, linux/kvm_host.h); each ioeventfd is one.
+const IOEVENTFDS: usize = 1000;
+
 /// How often a thread that should leave the guest is signalled until it has.
 const SIGNAL_PERIOD: Duration = Duration::from_millis(1);
 /// How long to wait for registers.
@@ -95,13 +98,13 @@ pub fn check_host(vcpus: usize) -> Result<(), VmmError> {
     }
 }
 
-/// Most vCPUs of a VM: what KVM can do, and what there are KICK doorbells for.
+/// Most vCPUs of a VM: what KVM can do, and what there are KICK doorbells and ioeventfds for.
 ///
 /// # Errors
 /// If KVM cannot be opened.
 pub fn max_vcpus() -> Result<usize, VmmError> {
     let kicks = usize::try_from(KICK_PAGES * layout::PAGE / 4).unwrap_or(usize::MAX);
-    Ok(open_kvm()?.get_max_vcpus().min(kicks))
+    Ok(open_kvm()?.get_max_vcpus().min(kicks).min(IOEVENTFDS))
 }
 
 impl Vm {
