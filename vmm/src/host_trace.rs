@@ -20,7 +20,7 @@ pub enum HostStep {
     /// It lets the vCPU enter the guest.
     Enter,
     /// The vCPU has left the guest.
-    Exit(ExitKind),
+    Exit(ExitReason),
     /// It blocks the halted vCPU.
     Blocked,
     /// The halted vCPU has been kicked and runs again.
@@ -38,7 +38,7 @@ impl HostStep {
 
 /// Why a vCPU left the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExitKind {
+pub enum ExitReason {
     /// It halts.
     Halt,
     /// It yields.
@@ -53,6 +53,32 @@ pub enum ExitKind {
     Signal,
     /// Anything else.
     Other,
+}
+
+impl ExitReason {
+    /// Every reason.
+    pub const ALL: [Self; 7] = [
+        Self::Halt,
+        Self::Yield,
+        Self::Log,
+        Self::Preempt,
+        Self::End,
+        Self::Signal,
+        Self::Other,
+    ];
+
+    /// The reason's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Halt => "halt",
+            Self::Yield => "yield",
+            Self::Log => "log",
+            Self::Preempt => "preempt",
+            Self::End => "end",
+            Self::Signal => "signal",
+            Self::Other => "other",
+        }
+    }
 }
 
 /// The notes of one vCPU. Off, noting costs a load.

@@ -9,7 +9,7 @@
 //! ```
 
 use crate::error::VmmError;
-use crate::host_trace::{ExitKind, HostStep, HostTrace};
+use crate::host_trace::{ExitReason, HostStep, HostTrace};
 use crate::report::Registers;
 use guest::abi::{Doorbell, EXIT_DONE, EXIT_PANIC};
 use kvm_ioctls::{VcpuExit, VcpuFd};
@@ -137,18 +137,18 @@ enum Exit {
 }
 
 impl Exit {
-    fn kind(&self) -> ExitKind {
+    fn kind(&self) -> ExitReason {
         match self {
             Self::Store(address, _) => match Doorbell::from_address(*address) {
-                Some(Doorbell::Halt) => ExitKind::Halt,
-                Some(Doorbell::Yield) => ExitKind::Yield,
-                Some(Doorbell::Log) => ExitKind::Log,
-                Some(Doorbell::Preempt) => ExitKind::Preempt,
-                Some(Doorbell::Exit) => ExitKind::End,
-                Some(Doorbell::Kick(_)) | None => ExitKind::Other,
+                Some(Doorbell::Halt) => ExitReason::Halt,
+                Some(Doorbell::Yield) => ExitReason::Yield,
+                Some(Doorbell::Log) => ExitReason::Log,
+                Some(Doorbell::Preempt) => ExitReason::Preempt,
+                Some(Doorbell::Exit) => ExitReason::End,
+                Some(Doorbell::Kick(_)) | None => ExitReason::Other,
             },
-            Self::Interrupted => ExitKind::Signal,
-            Self::Shutdown | Self::Other(_) => ExitKind::Other,
+            Self::Interrupted => ExitReason::Signal,
+            Self::Shutdown | Self::Other(_) => ExitReason::Other,
         }
     }
 }

@@ -130,16 +130,8 @@ pub(super) struct CompareArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
-    /// A guest, such as lock=pv-qspinlock,vcpus=4; repeat it for several at the same time.
-    #[arg(long, value_name = "SPEC", value_parser = values::vm,
-          conflicts_with_all = ["lock", "vcpus"])]
-    pub(super) vm: Vec<VmSpec>,
-    /// Lock of a single guest; short for --vm lock=LOCK,vcpus=N.
-    #[arg(long, value_name = "LOCK", value_parser = LockParser)]
-    pub(super) lock: Option<LockKind>,
-    /// vCPUs of a single guest [default: 4 for each CPU].
-    #[arg(long, value_name = "N", value_parser = values::vcpus, requires = "lock")]
-    pub(super) vcpus: Option<usize>,
+    #[command(flatten)]
+    pub(super) guests: GuestArgs,
     /// Length of the measurement, with unit, not counting the warm-up.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = values::nonzero_duration,
           conflicts_with = "iterations")]
@@ -158,6 +150,21 @@ pub(super) struct RunArgs {
     pub(super) common: Common,
     #[command(flatten)]
     pub(super) report: ReportArgs,
+}
+
+/// Which guests to run.
+#[derive(Debug, Args)]
+pub(super) struct GuestArgs {
+    /// A guest, such as lock=pv-qspinlock,vcpus=4; repeat it for several at the same time.
+    #[arg(long, value_name = "SPEC", value_parser = values::vm,
+          conflicts_with_all = ["lock", "vcpus"])]
+    pub(super) vm: Vec<VmSpec>,
+    /// Lock of a single guest; short for --vm lock=LOCK,vcpus=N.
+    #[arg(long, value_name = "LOCK", value_parser = LockParser)]
+    pub(super) lock: Option<LockKind>,
+    /// vCPUs of a single guest [default: 4 for each CPU].
+    #[arg(long, value_name = "N", value_parser = values::vcpus, requires = "lock")]
+    pub(super) vcpus: Option<usize>,
 }
 
 /// Options of every command that runs guests.
@@ -228,16 +235,8 @@ pub(super) struct ReportArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct TraceArgs {
-    /// A guest, such as lock=pv-qspinlock,vcpus=4; repeat it for several at the same time.
-    #[arg(long, value_name = "SPEC", value_parser = values::vm,
-          conflicts_with_all = ["lock", "vcpus"])]
-    pub(super) vm: Vec<VmSpec>,
-    /// Lock of a single guest; short for --vm lock=LOCK,vcpus=N.
-    #[arg(long, value_name = "LOCK", value_parser = LockParser)]
-    pub(super) lock: Option<LockKind>,
-    /// vCPUs of a single guest [default: 4 for each CPU].
-    #[arg(long, value_name = "N", value_parser = values::vcpus, requires = "lock")]
-    pub(super) vcpus: Option<usize>,
+    #[command(flatten)]
+    pub(super) guests: GuestArgs,
     /// Length of the trace, with unit, not counting the warm-up.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::nonzero_duration)]
     pub(super) duration: Duration,

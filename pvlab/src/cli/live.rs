@@ -39,7 +39,7 @@ impl LiveView {
             "kicks",
             "LHP"
         );
-        let per_second = |n: u64| rate(to_f64(n) / interval.length_s.max(1e-9));
+        let per_second = |n: u64| rate(n as f64 / interval.length_s.max(1e-9));
         for (number, (vm, spec)) in interval.vms.iter().zip(&scenario.vms).enumerate() {
             let live = self.vms.get(number).and_then(Option::as_ref);
             let _ = writeln!(
@@ -68,9 +68,4 @@ fn vcpus(numbers: &[usize]) -> String {
     }
     let list: Vec<_> = numbers.iter().map(ToString::to_string).collect();
     format!("vCPUs {}", list.join(", "))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "for people")]
-fn to_f64(n: u64) -> f64 {
-    n as f64
 }

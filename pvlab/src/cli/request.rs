@@ -1,6 +1,6 @@
 //! From options to a scenario that can be run on this host, or a reason why it cannot.
 
-use super::args::Common;
+use super::args::{Common, GuestArgs};
 use super::error::{CliError, Usage};
 use super::values::PlacementArg;
 use crate::host::{Device, Host, format_cpu_list};
@@ -34,16 +34,15 @@ pub(super) enum Guests {
 }
 
 impl Guests {
-    /// From the options --lock, --vcpus and --vm.
-    pub(super) fn of(
-        lock: Option<LockKind>,
-        vcpus: Option<usize>,
-        vms: &[VmSpec],
-    ) -> Result<Self, Usage> {
-        match lock {
-            Some(lock) => Ok(Self::One { lock, vcpus }),
-            None if vms.is_empty() => Err(Usage::NoVm),
-            None => Ok(Self::Given(vms.to_vec())),
+    /// From the options.
+    pub(super) fn of(args: &GuestArgs) -> Result<Self, Usage> {
+        match args.lock {
+            Some(lock) => Ok(Self::One {
+                lock,
+                vcpus: args.vcpus,
+            }),
+            None if args.vm.is_empty() => Err(Usage::NoVm),
+            None => Ok(Self::Given(args.vm.clone())),
         }
     }
 }

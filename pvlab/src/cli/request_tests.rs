@@ -36,13 +36,7 @@ fn run_args(options: &str) -> Box<RunArgs> {
 
 fn ask(options: &str, host: &Host) -> Result<Request, CliError> {
     let args = run_args(options);
-    let guests = match args.lock {
-        Some(lock) => Guests::One {
-            lock,
-            vcpus: args.vcpus,
-        },
-        None => Guests::Given(args.vm.clone()),
-    };
+    let guests = Guests::of(&args.guests)?;
     request(
         &args.common,
         guests,

@@ -33,7 +33,7 @@ pub(super) fn trace(args: &TraceArgs) -> Result<u8, CliError> {
 
 fn record(args: &TraceArgs) -> Result<u8, CliError> {
     let host = Host::examine();
-    let guests = Guests::of(args.lock, args.vcpus, &args.vm)?;
+    let guests = Guests::of(&args.guests)?;
     let Request {
         mut scenario,
         machine_reason,
@@ -277,7 +277,7 @@ fn totals(record: &Record) -> String {
     }) {
         text += &format!(
             " VM {vm} vCPU {vcpu}: {} on a CPU, blocked {} times, preempted {} times\n",
-            time(to_f64(totals.cpu_ns)),
+            time(totals.cpu_ns as f64),
             totals.voluntary_switches,
             totals.involuntary_switches,
         );
@@ -301,7 +301,7 @@ fn about(
         std::time::Duration::from_nanos(merged.end_ns).as_secs_f64(),
         collector.dropped(),
         args.ring,
-        rate(to_f64(merged.events) / seconds.max(1e-9)),
+        rate(merged.events as f64 / seconds.max(1e-9)),
     );
     text += &format!(
         "clock: TSC at {} kHz, fitted to CLOCK_MONOTONIC_RAW within {} ns\n",
@@ -333,11 +333,6 @@ fn about(
         text += &format!("warning: {note}\n");
     }
     text
-}
-
-#[expect(clippy::cast_precision_loss, reason = "for people")]
-fn to_f64(n: u64) -> f64 {
-    n as f64
 }
 
 /// Reads a trace and accounts for it.

@@ -165,7 +165,7 @@ fn consequences(
             found.push(format!(
                 "A halt that ends in a kick costs the waiter at least {:.1} us here: waits much shorter \
                  than that are better spent spinning (--spin-threshold).",
-                (to_f64(there.halt.p50_ns) + to_f64(there.kick_to_run.p50_ns)) / 1e3
+                (there.halt.p50_ns + there.kick_to_run.p50_ns) as f64 / 1e3
             ));
         }
     }
@@ -198,9 +198,4 @@ fn consequences(
         );
     }
     found
-}
-
-#[expect(clippy::cast_precision_loss, reason = "costs are far below 2^53 ns")]
-fn to_f64(n: u64) -> f64 {
-    n as f64
 }

@@ -5,7 +5,7 @@
 //! of a holder that lasts at least [`LOOK_EVERY`] is found; shorter ones may be missed.
 
 use super::RunError;
-use super::control::Watched;
+use super::run::Watched;
 use std::time::Duration;
 use vmm::switches::{SwitchKind, SwitchRecorder};
 

@@ -6,8 +6,12 @@
 
 mod control;
 mod error;
+mod intervals;
 mod live;
+mod measure;
+mod run;
 mod snapshot;
+mod warm_up;
 
 use crate::record::Record;
 use crate::scenario::Scenario;

@@ -8,7 +8,7 @@ use crate::machine::RunningVm;
 use std::io;
 use std::time::Duration;
 use vmm::clock;
-use vmm::host_trace::{ExitKind, HostStep};
+use vmm::host_trace::{ExitReason, HostStep};
 use vmm::region::RegionError;
 use vmm::switches::{SwitchKind, SwitchRecorder};
 
@@ -227,17 +227,9 @@ fn code(step: HostStep) -> (u64, u64) {
         HostStep::Blocked => (1, 0),
         HostStep::Unblocked => (2, 0),
         HostStep::Injected(ns) => (3, ns),
-        HostStep::Exit(kind) => (
-            4,
-            match kind {
-                ExitKind::Halt => 0,
-                ExitKind::Yield => 1,
-                ExitKind::Log => 2,
-                ExitKind::Preempt => 3,
-                ExitKind::End => 4,
-                ExitKind::Signal => 5,
-                ExitKind::Other => 6,
-            },
-        ),
+        HostStep::Exit(reason) => {
+            let number = ExitReason::ALL.iter().position(|&r| r == reason);
+            (4, number.map_or(u64::MAX, |number| number as u64))
+        }
     }
 }

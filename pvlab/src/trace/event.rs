@@ -2,6 +2,8 @@
 
 use pvlock::TraceEvent;
 
+pub use vmm::host_trace::ExitReason;
+
 /// Something that happened on a vCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
@@ -62,49 +64,4 @@ pub enum What {
         /// How many.
         dropped: u64,
     },
-}
-
-/// Why a vCPU left the guest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExitReason {
-    /// It halts.
-    Halt,
-    /// It yields.
-    Yield,
-    /// It has something to say.
-    Log,
-    /// It asked to be held off its CPU (`--preempt`).
-    Preempt,
-    /// It has ended.
-    End,
-    /// A signal interrupted it.
-    Signal,
-    /// Anything else.
-    Other,
-}
-
-impl ExitReason {
-    /// Every reason.
-    pub const ALL: [Self; 7] = [
-        Self::Halt,
-        Self::Yield,
-        Self::Log,
-        Self::Preempt,
-        Self::End,
-        Self::Signal,
-        Self::Other,
-    ];
-
-    /// The reason's name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Halt => "halt",
-            Self::Yield => "yield",
-            Self::Log => "log",
-            Self::Preempt => "preempt",
-            Self::End => "end",
-            Self::Signal => "signal",
-            Self::Other => "other",
-        }
-    }
 }

@@ -54,9 +54,9 @@ impl Pairs {
         let points = || {
             self.pairs
                 .iter()
-                .map(|&(t, ns)| (to_f64(t.wrapping_sub(tsc)), to_f64(ns - raw_ns)))
+                .map(|&(t, ns)| (t.wrapping_sub(tsc) as f64, (ns - raw_ns) as f64))
         };
-        let n = to_f64(self.pairs.len() as u64);
+        let n = self.pairs.len() as f64;
         let mean = |sum: f64| sum / n;
         let (mean_x, mean_y) = (
             mean(points().map(|p| p.0).sum()),
@@ -106,11 +106,6 @@ impl Fit {
             residual_ns: positive(self.residual_ns.ceil()),
         }
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "2^53 ticks are weeks")]
-fn to_f64(n: u64) -> f64 {
-    n as f64
 }
 
 #[expect(

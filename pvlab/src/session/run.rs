@@ -1,0 +1,213 @@
+//! A run under way: its VMs, what their vCPUs say, and whether they get on.
+
+use super::snapshot::{VmSnapshot, to_f64};
+use super::{RunError, Stuck};
+use crate::machine::{self, Noise, RunningVm};
+use crate::scenario::Scenario;
+use crate::trace::Collector;
+use guest::abi::{Task, VcpuArea};
+use std::mem::offset_of;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::sleep;
+use vmm::Event;
+
+/// How often to look whether vCPUs are prepared, or done.
+pub(super) const POLL: Duration = Duration::from_micros(500);
+
+/// A run under way.
+pub(super) struct Run<'a> {
+    pub(super) scenario: &'a Scenario,
+    pub(super) launched: Instant,
+    pub(super) vms: Vec<Watched>,
+    pub(super) collector: Option<&'a mut Collector>,
+    _noise: Noise,
+}
+
+/// A VM and what is known of it.
+pub(super) struct Watched {
+    pub(super) machine: Box<dyn RunningVm>,
+    pub(super) events: UnboundedReceiver<Event>,
+    /// The number of its first vCPU, counted through all VMs.
+    pub(super) first: usize,
+    /// On the VM's clock.
+    pub(super) launched: u64,
+    pub(super) acquisitions: u64,
+    pub(super) last_progress: Instant,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn launch(
+        scenario: &'a Scenario,
+        collector: Option<&'a mut Collector>,
+    ) -> Result<Self, RunError> {
+        let records = collector.as_ref().map_or(0, |c| c.records());
+        let launched = Instant::now();
+        let mut vms = Vec::new();
+        let mut first = 0;
+        for (number, spec) in scenario.vms.iter().enumerate() {
+            let (machine, events) = machine::start(scenario, number, first, records)?;
+            let now = machine.now();
+            let since_launch =
+                launched.elapsed().as_nanos() * u128::from(machine.khz()) / 1_000_000;
+            vms.push(Watched {
+                launched: now.saturating_sub(u64::try_from(since_launch).unwrap_or(0)),
+                machine,
+                events,
+                first,
+                acquisitions: 0,
+                last_progress: Instant::now(),
+            });
+            first += spec.vcpus;
+        }
+        let noise = Noise::start(scenario.noise, &scenario.cpus).map_err(RunError::Noise)?;
+        Ok(Self {
+            scenario,
+            launched,
+            vms,
+            collector,
+            _noise: noise,
+        })
+    }
+
+    pub(super) fn all_are(&self, task: Task) -> Result<bool, RunError> {
+        for vm in &self.vms {
+            let region = vm.machine.region();
+            for vcpu in 0..region.layout().vcpus() {
+                if region.task(vcpu)? != task {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether every vCPU has made the acquisitions it was to make.
+    pub(super) fn all_done(&self) -> Result<bool, RunError> {
+        for vm in &self.vms {
+            if !done(vm)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Handles what vCPUs have said. An error if one has failed.
+    pub(super) fn listen(&mut self) -> Result<(), RunError> {
+        for (vm, watched) in self.vms.iter_mut().enumerate() {
+            while let Ok(event) = watched.events.try_recv() {
+                match event {
+                    Event::Log { vcpu, message } => tracing::info!(vm, vcpu, message, "guest"),
+                    Event::Done { vcpu } => tracing::debug!(vm, vcpu, "done"),
+                    Event::Panicked { vcpu, message } => {
+                        return Err(RunError::Panicked { vm, vcpu, message });
+                    }
+                    Event::Failed { error, .. } => return Err(error.into()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The watchdog: an error if a VM has made no acquisition for too long.
+    pub(super) fn watch(&mut self) -> Result<(), RunError> {
+        for (number, vm) in self.vms.iter_mut().enumerate() {
+            let acquisitions = vm.machine.region().acquisitions()?;
+            if acquisitions != vm.acquisitions {
+                vm.acquisitions = acquisitions;
+                vm.last_progress = Instant::now();
+            } else if vm.last_progress.elapsed() > self.scenario.watchdog && !done(vm)? {
+                return Err(stuck(self.scenario, number, vm));
+            }
+        }
+        Ok(())
+    }
+
+    /// Listens and watches until `condition` holds.
+    pub(super) async fn wait_until(
+        &mut self,
+        every: Duration,
+        mut condition: impl FnMut(&mut Self) -> Result<bool, RunError>,
+    ) -> Result<(), RunError> {
+        loop {
+            self.listen()?;
+            if condition(self)? {
+                return Ok(());
+            }
+            self.watch()?;
+            sleep(every).await;
+        }
+    }
+
+    pub(super) fn enter(&mut self, phase: u32) -> Result<(), RunError> {
+        for vm in &mut self.vms {
+            vm.machine.region().set_phase(phase)?;
+            vm.last_progress = Instant::now();
+        }
+        Ok(())
+    }
+
+    pub(super) fn kick_all(&self) -> Result<(), RunError> {
+        for vm in &self.vms {
+            for vcpu in 0..vm.machine.region().layout().vcpus() {
+                vm.machine.kick(vcpu)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until every vCPU has prepared itself and halts.
+    pub(super) async fn prepared(&mut self) -> Result<(), RunError> {
+        self.wait_until(POLL, |run| run.all_are(Task::Ready)).await
+    }
+
+    pub(super) fn snapshots(&self) -> Result<Vec<VmSnapshot>, RunError> {
+        Ok(self
+            .vms
+            .iter()
+            .map(|vm| VmSnapshot::take(&*vm.machine))
+            .collect::<Result<_, _>>()?)
+    }
+
+    pub(super) fn attach(&mut self) {
+        if let Some(collector) = &mut self.collector {
+            let longest = self.scenario.preempt.map_or(0, |p| p.ns.into());
+            collector.attach(longest, &machines(&self.vms));
+        }
+    }
+
+    pub(super) fn collect(&mut self) -> Result<(), RunError> {
+        match &mut self.collector {
+            Some(collector) => Ok(collector.collect(&machines(&self.vms))?),
+            None => Ok(()),
+        }
+    }
+}
+
+pub(super) fn machines(vms: &[Watched]) -> Vec<&dyn RunningVm> {
+    vms.iter().map(|vm| &*vm.machine).collect()
+}
+
+/// Whether every vCPU of the VM has ended, or made a fixed number of acquisitions.
+pub(super) fn done(vm: &Watched) -> Result<bool, RunError> {
+    let region = vm.machine.region();
+    for vcpu in 0..region.layout().vcpus() {
+        let finished = region.vcpu_word(vcpu, offset_of!(VcpuArea, finished))?;
+        if finished == 0 && region.task(vcpu)? != Task::Done {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn stuck(scenario: &Scenario, number: usize, vm: &Watched) -> RunError {
+    let silent_for = vm.last_progress.elapsed();
+    match Stuck::new(number, scenario.vms[number], silent_for, &*vm.machine) {
+        Ok(stuck) => Box::new(stuck).into(),
+        Err(e) => e.into(),
+    }
+}
+
+pub(super) fn seconds(ticks: u64, machine: &dyn RunningVm) -> f64 {
+    to_f64(ticks) / (to_f64(machine.khz()) * 1e3)
+}
