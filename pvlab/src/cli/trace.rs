@@ -13,6 +13,7 @@ use crate::report::{self, Context, Format};
 use crate::scenario::{Length, Scenario};
 use crate::session::{self, Observer, Options};
 use crate::trace::account::{Account, Accountant, Setup, VmSetup};
+use crate::trace::batch::Batched;
 use crate::trace::collect::DEFAULT_RECORDS;
 use crate::trace::header::{ClockFit, End, Header, VmHeader};
 use crate::trace::sink::{self, Sink};
@@ -70,7 +71,7 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
     header
         .notes
         .extend(collector.without_switches().map(str::to_owned));
-    let sink = create(args, &header)?;
+    let sink = create(args, &header)?.map(|sink| Box::new(Batched::before(sink)) as Box<dyn Sink>);
     let (account, merged, end) = write_out(&mut collector, &scenario, &header, sink)?;
     drop(progress);
     tracing::info!(events = merged.events, elapsed = ?begun.elapsed(), "merged");

@@ -92,8 +92,15 @@ impl Fit {
             reason = "hours fit"
         )]
         let x = ticks.wrapping_sub(self.tsc) as i64 as f64;
-        #[expect(clippy::cast_possible_truncation, reason = "years fit")]
-        let ns = (self.intercept + self.ns_per_tick * x).round() as i64;
+        // Rounded by way of a positive number: f64::round() is a library call on baseline x86-64, and
+        // this is done for each event.
+        const POSITIVE: i64 = 1 << 50;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_precision_loss,
+            reason = "days fit"
+        )]
+        let ns = (self.intercept + self.ns_per_tick * x + 0.5 + POSITIVE as f64) as i64 - POSITIVE;
         self.raw_ns.saturating_add_signed(ns)
     }
 

@@ -285,22 +285,22 @@ impl Streams {
         limit: u64,
         mut each: impl FnMut(&Event) -> Result<(), E>,
     ) -> Result<(), E> {
+        // The times of the first events side by side: found out again for each turn, for all streams.
+        let front = |stream: &Stream| stream.waiting.front().map_or(u64::MAX, |event| event.at);
+        let mut fronts: Vec<u64> = self.streams.iter().map(front).collect();
         loop {
-            let (mut first, mut first_at, mut second_at) = (None, u64::MAX, u64::MAX);
-            for (number, stream) in self.streams.iter().enumerate() {
-                let Some(event) = stream.waiting.front() else {
-                    continue;
-                };
-                if first.is_none() || event.at < first_at {
+            let (mut first, mut first_at, mut second_at) = (0, u64::MAX, u64::MAX);
+            for (number, &at) in fronts.iter().enumerate() {
+                if at < first_at {
                     second_at = first_at;
-                    (first, first_at) = (Some(number), event.at);
+                    (first, first_at) = (number, at);
                 } else {
-                    second_at = second_at.min(event.at);
+                    second_at = second_at.min(at);
                 }
             }
-            let Some(first) = first.filter(|_| first_at <= limit) else {
+            if first_at > limit || first_at == u64::MAX {
                 return Ok(());
-            };
+            }
             let waiting = &mut self.streams[first].waiting;
             let turn_ends = second_at.min(limit);
             while let Some(event) = waiting.front()
@@ -309,6 +309,7 @@ impl Streams {
                 each(event)?;
                 waiting.pop_front();
             }
+            fronts[first] = front(&self.streams[first]);
         }
     }
 }

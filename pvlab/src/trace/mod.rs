@@ -5,6 +5,7 @@
 //! account of all waiting and the trace files are made, one event after another.
 
 pub mod account;
+pub mod batch;
 pub mod collect;
 pub mod event;
 pub mod fit;

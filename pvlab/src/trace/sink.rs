@@ -109,6 +109,9 @@ pub enum WriteError {
         /// Time of the one before it, ns.
         before: u64,
     },
+    /// It ended with an error before.
+    #[error("cannot write the trace any more: it ended with an error")]
+    Ended,
     /// An event of a vCPU that the header does not have.
     #[error("cannot write the trace: it has no vCPU {} of VM {}", .0.vcpu, .0.vm)]
     NoSuchVcpu(Place),

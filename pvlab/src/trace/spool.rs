@@ -87,6 +87,7 @@ impl Spool {
         self.file.seek(SeekFrom::Start(0))?;
         Ok(Chunks {
             left: self.end,
+            bytes: Vec::new(),
             file: BufReader::with_capacity(READ_BYTES, &mut self.file),
         })
     }
@@ -96,6 +97,7 @@ impl Spool {
 pub(super) struct Chunks<'a> {
     file: BufReader<&'a mut File>,
     left: u64,
+    bytes: Vec<u8>,
 }
 
 impl Chunks<'_> {
@@ -120,12 +122,17 @@ impl Chunks<'_> {
         };
         let bytes = header[8..].try_into().map_or(0, u64::from_le_bytes);
         self.left = self.left.saturating_sub(HEADER_BYTES as u64 + bytes);
+        self.bytes
+            .resize(usize::try_from(bytes).unwrap_or(usize::MAX), 0);
+        self.file.read_exact(&mut self.bytes)?;
         words.clear();
-        let mut buffer = [0; 8];
-        for _ in 0..bytes / 8 {
-            self.file.read_exact(&mut buffer)?;
-            words.push(u64::from_le_bytes(buffer));
-        }
+        words.extend(
+            self.bytes
+                .as_chunks()
+                .0
+                .iter()
+                .map(|&word| u64::from_le_bytes(word)),
+        );
         Ok(Some((source, place)))
     }
 }
