@@ -18,7 +18,11 @@ pub fn headline(context: &Context, scenario: &Scenario) -> String {
     let placement = match &scenario.placement {
         Placement::Pinned => "pinned".to_owned(),
         Placement::Floating => "floating".to_owned(),
-        Placement::Map(map) => format!("pinned as {}", format_cpu_list(map)),
+        // In the order of the vCPUs, as it is typed: ranges would read as something else.
+        Placement::Map(map) => {
+            let cpus: Vec<_> = map.iter().map(ToString::to_string).collect();
+            format!("pinned as {}", cpus.join(","))
+        }
     };
     let noise = match scenario.noise {
         0 => String::new(),

@@ -277,3 +277,11 @@ fn every_field_is_documented() {
         );
     }
 }
+
+#[test]
+fn a_placement_is_told_as_it_is_typed() {
+    let mut scenario = run().record.scenario.clone();
+    scenario.placement = crate::scenario::Placement::Map(vec![0, 0, 0, 1]);
+    let line = super::headline(&context(), &scenario);
+    assert!(line.ends_with("pinned as 0,0,0,1"), "{line}");
+}
