@@ -142,8 +142,8 @@ pub(super) struct RunArgs {
     /// Show a line for each guest at this interval (at least 1ms).
     #[arg(long, value_name = "TIME", value_parser = values::interval)]
     pub(super) stat_interval: Option<Duration>,
-    /// Redraw a small table each second instead: throughput, halts, kicks, preempted holders, and who
-    /// is preempted now.
+    /// Redraw a small table each second instead: throughput, halts, kicks, preempted holders (LHP; those
+    /// back within 5 ms may be missed), and who is preempted now.
     #[arg(long, conflicts_with = "stat_interval")]
     pub(super) live: bool,
     #[command(flatten)]
