@@ -3,7 +3,7 @@
 use super::args::{CompareArgs, FormatArg};
 use super::error::{CliError, Usage};
 use super::output::Target;
-use super::progress::Progress;
+use super::progress::{Progress, Watcher};
 use super::request::{Guests, Request, length, request};
 use super::run::expected;
 use super::{BROKEN, DONE, FAILED, complain, trace};
@@ -11,7 +11,7 @@ use crate::analysis::{Comparison, Ended, Plan};
 use crate::host::Host;
 use crate::record::Record;
 use crate::report::{CompareReport, Context};
-use crate::session::{self, Observer, Options};
+use crate::session::{self, Options};
 use crate::trace::account::Account;
 use pvlock::LockKind;
 
@@ -80,10 +80,7 @@ fn explain(plan: &Plan) -> Result<Vec<(String, Account)>, CliError> {
     let mut accounts = Vec::new();
     for (number, lock) in plan.locks.iter().enumerate() {
         progress.begin(format!("explaining {lock}"));
-        let mut watcher = Watcher {
-            progress: &progress,
-            phase: "launching",
-        };
+        let mut watcher = Watcher::new(&progress);
         match trace::account(&plan.scenario(number), &mut watcher)? {
             Some(account) => accounts.push((lock.name().to_owned(), account)),
             // The comparison is complete; an explanation that was cut short is left out.
@@ -129,10 +126,7 @@ fn run_rounds(plan: &Plan) -> Result<Rounds, CliError> {
                 plan.locks[lock]
             ));
             let scenario = plan.scenario(lock);
-            let mut watcher = Watcher {
-                progress: &progress,
-                phase: "launching",
-            };
+            let mut watcher = Watcher::new(&progress);
             match session::run(&scenario, &Options::default(), &mut watcher) {
                 Ok(record) if record.vms.iter().any(|vm| !vm.exclusion.held()) => {
                     return Ok((rounds, Ended::ExclusionBroken, Some((lock, record))));
@@ -149,22 +143,4 @@ fn run_rounds(plan: &Plan) -> Result<Rounds, CliError> {
         rounds.push(records.into_iter().map(|(_, record)| record).collect());
     }
     Ok((rounds, Ended::Complete, None))
-}
-
-/// Shows how a run goes.
-struct Watcher<'a> {
-    progress: &'a Progress,
-    phase: &'static str,
-}
-
-impl Observer for Watcher<'_> {
-    fn phase(&mut self, phase: &'static str) {
-        self.phase = phase;
-        self.progress
-            .at(phase, if phase == "stopping" { 1.0 } else { 0.0 });
-    }
-
-    fn progress(&mut self, done: f64) {
-        self.progress.at(self.phase, done);
-    }
 }

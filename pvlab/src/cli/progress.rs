@@ -1,5 +1,6 @@
 //! Progress on standard error, for those who sit in front of a terminal.
 
+use crate::session::Observer;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -83,5 +84,32 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// Shows how a run goes.
+pub(super) struct Watcher<'a> {
+    progress: &'a Progress,
+    phase: &'static str,
+}
+
+impl<'a> Watcher<'a> {
+    pub(super) fn new(progress: &'a Progress) -> Self {
+        Self {
+            progress,
+            phase: "launching",
+        }
+    }
+}
+
+impl Observer for Watcher<'_> {
+    fn phase(&mut self, phase: &'static str) {
+        self.phase = phase;
+        self.progress
+            .at(phase, if phase == "stopping" { 1.0 } else { 0.0 });
+    }
+
+    fn progress(&mut self, done: f64) {
+        self.progress.at(self.phase, done);
     }
 }

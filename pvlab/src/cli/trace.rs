@@ -3,7 +3,7 @@
 use super::args::{TraceArgs, TraceFormatArg};
 use super::error::{CliError, Usage};
 use super::output::Target;
-use super::progress::Progress;
+use super::progress::{Progress, Watcher};
 use super::request::{Guests, Request, request};
 use super::run::expected;
 use super::{BROKEN, DONE, FAILED, complain};
@@ -53,10 +53,7 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
     let mut collector = Collector::new(args.ring)?;
     let mut progress = Progress::new(1, expected(&scenario));
     let result = {
-        let mut watcher = Watcher {
-            progress: &progress,
-            phase: "launching",
-        };
+        let mut watcher = Watcher::new(&progress);
         session::trace(&scenario, &Options::default(), &mut watcher, &mut collector)
     };
     // Whatever became of the run, what was captured is kept.
@@ -393,22 +390,5 @@ impl Write for Quiet {
             Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             result => result,
         }
-    }
-}
-
-/// Shows how the run goes.
-struct Watcher<'a> {
-    progress: &'a Progress,
-    phase: &'static str,
-}
-
-impl Observer for Watcher<'_> {
-    fn phase(&mut self, phase: &'static str) {
-        self.phase = phase;
-        self.progress.at(phase, 0.0);
-    }
-
-    fn progress(&mut self, done: f64) {
-        self.progress.at(self.phase, done);
     }
 }
