@@ -87,7 +87,7 @@ impl Control {
             let interrupted = tokio::select! {
                 biased;
                 () = &mut signalled => true,
-                measured = run.measure(&from, options, observer) => { measured?; false }
+                measured = run.measure(options, observer) => { measured?; false }
             };
             observer.phase("stopping");
             run.finish(start, from, interrupted).await

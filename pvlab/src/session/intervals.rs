@@ -1,12 +1,14 @@
-//! Statistics intervals: what happened between two snapshots.
+//! Statistics intervals: what happened between two looks at the counters.
 
 use super::run::{Watched, seconds};
-use super::snapshot::VmSnapshot;
 use super::{Interval, IntervalVm, Observer};
+use crate::machine::RunningVm;
 use guest::abi::Counter;
 use pvlock::LockEvent;
+use vmm::region::RegionError;
 
-/// Makes intervals of a sequence of snapshots.
+/// Makes intervals of what the counters are at their ends. Nothing else is read: each look takes time
+/// from the vCPUs.
 pub(super) struct Intervals {
     start: u64,
     last: u64,
@@ -14,25 +16,27 @@ pub(super) struct Intervals {
 }
 
 impl Intervals {
-    pub(super) fn new(from: &[VmSnapshot]) -> Self {
-        let start = from.first().map_or(0, |vm| vm.at);
-        Self {
+    /// The first interval begins now.
+    pub(super) fn begin(vms: &[Watched]) -> Result<Self, RegionError> {
+        let start = vms.first().map_or(0, |vm| vm.machine.now());
+        Ok(Self {
             start,
             last: start,
-            totals: from.iter().map(totals).collect(),
-        }
+            totals: all_totals(vms)?,
+        })
     }
 
+    /// An interval ends now.
     pub(super) fn report(
         &mut self,
-        now: &[VmSnapshot],
         vms: &[Watched],
         observer: &mut dyn Observer,
-    ) {
-        let (Some(at), Some(vm)) = (now.first().map(|vm| vm.at), vms.first()) else {
-            return;
+    ) -> Result<(), RegionError> {
+        let Some(vm) = vms.first() else {
+            return Ok(());
         };
-        let totals: Vec<_> = now.iter().map(totals).collect();
+        let at = vm.machine.now();
+        let totals = all_totals(vms)?;
         let vms = totals
             .iter()
             .zip(&self.totals)
@@ -54,15 +58,25 @@ impl Intervals {
         }
         self.last = at;
         self.totals = totals;
+        Ok(())
     }
 }
 
-fn totals(vm: &VmSnapshot) -> IntervalVm {
-    IntervalVm {
-        acquisitions: vm.total(Counter::Acquisitions),
-        contended: vm.total(Counter::Lock(LockEvent::Contended)),
-        halts: vm.total(Counter::Halts),
-        kicks: vm.total(Counter::Kicks),
-        spurious: vm.total(Counter::Lock(LockEvent::PvSpuriousWakeup)),
-    }
+fn all_totals(vms: &[Watched]) -> Result<Vec<IntervalVm>, RegionError> {
+    vms.iter().map(|vm| totals(&*vm.machine)).collect()
+}
+
+fn totals(vm: &dyn RunningVm) -> Result<IntervalVm, RegionError> {
+    let region = vm.region();
+    let counters = (0..region.layout().vcpus())
+        .map(|vcpu| region.counters(vcpu))
+        .collect::<Result<Vec<_>, _>>()?;
+    let total = |counter: Counter| counters.iter().map(|vcpu| vcpu[counter.index()]).sum();
+    Ok(IntervalVm {
+        acquisitions: total(Counter::Acquisitions),
+        contended: total(Counter::Lock(LockEvent::Contended)),
+        halts: total(Counter::Halts),
+        kicks: total(Counter::Kicks),
+        spurious: total(Counter::Lock(LockEvent::PvSpuriousWakeup)),
+    })
 }

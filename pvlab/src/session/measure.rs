@@ -28,7 +28,6 @@ impl Run<'_> {
     /// Waits until the measurement is over.
     pub(super) async fn measure(
         &mut self,
-        from: &[VmSnapshot],
         options: &Options,
         observer: &mut dyn Observer,
     ) -> Result<(), RunError> {
@@ -46,7 +45,7 @@ impl Run<'_> {
         let live_every = if live.is_some() { LOOK_EVERY } else { never };
         let mut live_looks = interval_at(tokio::time::Instant::now() + live_every, live_every);
         live_looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut reporter = Intervals::new(from);
+        let mut reporter = Intervals::begin(&self.vms)?;
         let mut looks = interval_at(tokio::time::Instant::now() + LOOK, LOOK);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let every = if self.collector.is_some() {
@@ -62,7 +61,7 @@ impl Run<'_> {
                 () = &mut end => {
                     if options.stat_interval.is_some() {
                         // The last, perhaps shorter, interval.
-                        reporter.report(&self.snapshots()?, &self.vms, observer);
+                        reporter.report(&self.vms, observer)?;
                     }
                     return Ok(());
                 }
@@ -74,7 +73,7 @@ impl Run<'_> {
                         });
                         observer.live(&vms.collect::<Vec<_>>());
                     }
-                    reporter.report(&self.snapshots()?, &self.vms, observer);
+                    reporter.report(&self.vms, observer)?;
                 }
                 _ = live_looks.tick() => {
                     if let Some(live) = &mut live {

@@ -67,14 +67,6 @@ impl VmSnapshot {
         }
         Ok(())
     }
-
-    /// The sum of a counter over the vCPUs.
-    pub(super) fn total(&self, counter: Counter) -> u64 {
-        self.vcpus
-            .iter()
-            .map(|vcpu| vcpu.counters[counter.index()])
-            .sum()
-    }
 }
 
 fn difference(
