@@ -52,6 +52,7 @@ fn busy(units: u64) {
 pub mod native {
     use super::{Counter, Machine, VcpuArea, deref};
     use crate::abi::Layout;
+    use crate::work;
     use core::sync::atomic::Ordering::Relaxed;
     use pvlock::pv_hash::HashSlot;
     use pvlock::{LockEvent, PerCpu};
@@ -85,6 +86,19 @@ pub mod native {
     /// For [`pvlock::Platform::pv_spin_threshold`].
     pub fn pv_spin_threshold<M: Machine>() -> u32 {
         u32::try_from(M::vcpu().header().params.spin_threshold).unwrap_or(u32::MAX)
+    }
+
+    /// For [`pvlock::Platform::ticks`].
+    pub fn ticks<M: Machine>(ns: u64) -> u64 {
+        work::ticks(ns, M::vcpu().header().params.tsc_khz)
+    }
+
+    /// For [`pvlock::Platform::numa_node`]: vCPUs are spread over the nodes in equal runs.
+    pub fn numa_node<M: Machine>(cpu: u32) -> u32 {
+        let params = &M::vcpu().header().params;
+        #[expect(clippy::cast_possible_truncation, reason = "not above `cpu`, or a few")]
+        let node = (u64::from(cpu) * params.numa_nodes / params.vcpus.max(1)) as u32;
+        node
     }
 
     /// For [`pvlock::Platform::vcpu_is_preempted`]: KVM's answer, if this KVM gives any.

@@ -1,7 +1,11 @@
 //! What to run: everything that defines a run, and nothing about how it went.
 
+use guest::abi::Dispatch;
 use pvlock::LockKind;
+use pvlock::registry::Traits;
 use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// One run. Part of every [`Record`](crate::record::Record), so that any result can be run again.
@@ -35,6 +39,9 @@ pub struct Scenario {
     /// A VM that makes no acquisition for this long is reported as stuck.
     #[serde(with = "nanoseconds", rename = "watchdog_ns")]
     pub watchdog: Duration,
+    /// NUMA nodes that the vCPUs of each VM are told they are on, in equal runs.
+    #[serde(default = "one")]
+    pub numa_nodes: u32,
     /// Preemption on demand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preempt: Option<Preempt>,
@@ -109,10 +116,98 @@ impl MachineKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VmSpec {
     /// The lock its vCPUs use.
-    #[serde(with = "lock_name")]
-    pub lock: LockKind,
+    pub lock: Lock,
     /// How many vCPUs it has.
     pub vcpus: usize,
+}
+
+/// A lock and how it is called; written `qspinlock`, or `qspinlock:pointer`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Lock {
+    /// The algorithm.
+    pub kind: LockKind,
+    /// How the workload reaches it.
+    pub dispatch: Dispatch,
+}
+
+impl Lock {
+    /// What the lock can do and needs.
+    pub const fn traits(self) -> Traits {
+        self.kind.traits()
+    }
+
+    /// The name, as users write it.
+    pub fn name(self) -> String {
+        self.to_string()
+    }
+}
+
+impl From<LockKind> for Lock {
+    fn from(kind: LockKind) -> Self {
+        Self {
+            kind,
+            dispatch: Dispatch::Direct,
+        }
+    }
+}
+
+impl PartialEq<LockKind> for Lock {
+    fn eq(&self, kind: &LockKind) -> bool {
+        *self == Self::from(*kind)
+    }
+}
+
+impl fmt::Display for Lock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.dispatch {
+            Dispatch::Direct => f.pad(self.kind.name()),
+            other => f.pad(&format!("{}:{}", self.kind.name(), other.name())),
+        }
+    }
+}
+
+impl From<Lock> for String {
+    fn from(lock: Lock) -> Self {
+        lock.to_string()
+    }
+}
+
+/// A lock that does not exist, or cannot be called in that way.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnknownLock {
+    /// There is no lock of that name.
+    #[error("unknown lock '{0}'")]
+    Kind(String),
+    /// There is no way of that name to call a lock.
+    #[error("unknown way '{0}' to call a lock; there are direct, pointer and patched")]
+    Dispatch(String),
+}
+
+impl FromStr for Lock {
+    type Err = UnknownLock;
+
+    fn from_str(text: &str) -> Result<Self, UnknownLock> {
+        let (name, way) = match text.split_once(':') {
+            Some((name, way)) => (name, Some(way)),
+            None => (text, None),
+        };
+        let kind = LockKind::from_name(name).ok_or_else(|| UnknownLock::Kind(name.to_owned()))?;
+        let ways = Dispatch::ALL;
+        let dispatch = way.map_or(Ok(Dispatch::Direct), |way| {
+            let known = ways.into_iter().find(|known| known.name() == way);
+            known.ok_or_else(|| UnknownLock::Dispatch(way.to_owned()))
+        })?;
+        Ok(Self { kind, dispatch })
+    }
+}
+
+impl TryFrom<String> for Lock {
+    type Error = UnknownLock;
+
+    fn try_from(text: String) -> Result<Self, UnknownLock> {
+        text.parse()
+    }
 }
 
 /// How vCPUs are placed on host CPUs.
@@ -128,7 +223,7 @@ pub enum Placement {
 }
 
 /// What each vCPU does: take a lock, compute, release it, compute.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Workload {
     /// Work inside the critical section, ns.
     pub critical_ns: u64,
@@ -136,6 +231,32 @@ pub struct Workload {
     pub outside_ns: u64,
     /// Number of locks, chosen from at random.
     pub locks: usize,
+    /// How unevenly they are chosen: the exponent of a Zipf distribution; 0: all alike.
+    #[serde(default)]
+    pub skew: f64,
+    /// Who reads and who writes.
+    #[serde(default)]
+    pub mix: Mix,
+    /// Contexts of each vCPU, one interrupting the other; 1: no interrupts.
+    #[serde(default = "one")]
+    pub contexts: u32,
+}
+
+/// Who reads and who writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mix {
+    /// Everybody takes the lock exclusively; of a reader-writer lock, the write side.
+    #[default]
+    Exclusive,
+    /// Each vCPU reads in this share of its acquisitions, from 0 to 1.
+    ReadShare(f64),
+    /// This many vCPUs, the last, only read; the others only write.
+    Readers(usize),
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// How long a run is.
@@ -184,20 +305,5 @@ mod nanoseconds {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Duration, D::Error> {
         u64::deserialize(d).map(Duration::from_nanos)
-    }
-}
-
-/// Locks by their names.
-mod lock_name {
-    use pvlock::LockKind;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
-
-    pub(super) fn serialize<S: Serializer>(lock: &LockKind, s: S) -> Result<S::Ok, S::Error> {
-        lock.name().serialize(s)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<LockKind, D::Error> {
-        let name = String::deserialize(d)?;
-        LockKind::from_name(&name).ok_or_else(|| D::Error::custom(format!("unknown lock '{name}'")))
     }
 }

@@ -13,6 +13,7 @@
 //! | `ticket`       | [`RawTicket`]         | in order of arrival                         | all, also if it is the next waiter |
 //! | `qspinlock`    | [`RawQSpinLock`]      | in order, each spinning on its own line     | all, also if it is the next waiter |
 //! | `pv-qspinlock` | [`RawPvQSpinLock`]    | halt after a while; a free lock may be taken past a halted head | all, if it is the holder; meanwhile they leave the CPU to it |
+//! | `rwlock`       | [`RawUnfairRwLock`]   | readers as they come, a writer when there is none | all, if it holds the lock |
 //! | `busted`       | [`busted::RawBusted`] | none: it excludes nobody                    | a negative control for tests |
 //!
 //! Each lock is one 32-bit word. [`registry::LockKind`] lists them by name, for tools.
@@ -81,6 +82,7 @@ pub mod pv_hash;
 pub mod qspinlock;
 mod raw;
 pub mod registry;
+pub mod rwlock;
 pub mod tas;
 pub mod ticket;
 pub mod trace;
@@ -90,8 +92,9 @@ pub use event::LockEvent;
 pub use percpu::{MAX_NODES, NodeRef, PerCpu};
 pub use platform::Platform;
 pub use qspinlock::{RawPvQSpinLock, RawQSpinLock};
-pub use raw::RawLock;
-pub use registry::{LockKind, LockVisitor};
+pub use raw::{RawLock, RawRwLock, WriteSide};
+pub use registry::{LockKind, LockVisitor, RwLockVisitor};
+pub use rwlock::RawUnfairRwLock;
 pub use tas::RawTas;
 pub use ticket::RawTicket;
 pub use trace::{How, TraceEvent};

@@ -47,6 +47,8 @@ pub struct PerCpu<P: Platform> {
     pub nodes: [Node<P>; MAX_NODES],
     /// When this CPU was last kicked, in ticks; 0 once it has noticed.
     pub kick_time: P::U64,
+    /// For each node what the algorithm that uses it wants to remember; see there.
+    pub tags: [P::U64; MAX_NODES],
 }
 
 impl<P: Platform> Default for PerCpu<P> {
@@ -54,6 +56,7 @@ impl<P: Platform> Default for PerCpu<P> {
         Self {
             nodes: core::array::from_fn(|_| Node::default()),
             kick_time: P::U64::new(0),
+            tags: core::array::from_fn(|_| P::U64::new(0)),
         }
     }
 }
@@ -73,6 +76,7 @@ where
             }
         }; MAX_NODES],
         kick_time: P::U64::ZERO,
+        tags: [const { P::U64::ZERO }; MAX_NODES],
     };
 }
 

@@ -104,6 +104,22 @@ pub trait Platform: Sized + Send + Sync + 'static {
     /// what precedes the call has been done.
     fn now() -> u64;
 
+    /// Ticks of [`now`](Self::now) in `ns` nanoseconds: as many, unless a platform says otherwise.
+    fn ticks(ns: u64) -> u64 {
+        ns
+    }
+
+    /// The NUMA node of `cpu`. All are on one unless a platform says otherwise.
+    fn numa_node(_cpu: u32) -> u32 {
+        0
+    }
+
+    /// Whether this CPU executes an interrupt handler. A reader-writer lock lets such readers pass
+    /// waiting writers, as the code that they interrupted may be reading already.
+    fn in_interrupt() -> bool {
+        false
+    }
+
     /// Turns of the wait loop before a paravirtual waiter halts.
     ///
     /// 2^15 is what Linux uses on x86 and powerpc: 0.2 to 1.6 ms, depending on the cost of `pause`.

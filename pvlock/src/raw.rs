@@ -1,4 +1,4 @@
-//! What a new lock must provide.
+//! What a new lock must provide: [`RawLock`], or [`RawRwLock`] if it also lets readers share.
 
 /// A mutual-exclusion lock that guards nothing by itself.
 ///
@@ -22,4 +22,63 @@ pub trait RawLock: Send + Sync + Sized + 'static {
 
     /// Whether somebody holds or waits for the lock; out of date as soon as it is known.
     fn is_locked(&self) -> bool;
+}
+
+/// A reader-writer lock that guards nothing by itself: many readers, or one writer.
+///
+/// As with [`RawLock`], any order of calls is safe as far as the trait is concerned. As a
+/// [`RawLock`] such a lock is its write side: see [`WriteSide`].
+pub trait RawRwLock: Send + Sync + Sized + 'static {
+    /// An unlocked lock.
+    fn new() -> Self;
+
+    /// Acquires the lock for reading, waiting as long as it takes.
+    fn read(&self);
+
+    /// Acquires the lock for reading if that needs no waiting.
+    fn try_read(&self) -> bool;
+
+    /// Releases the lock, which this CPU holds for reading.
+    fn read_unlock(&self);
+
+    /// Acquires the lock for writing, waiting as long as it takes.
+    fn write(&self);
+
+    /// Acquires the lock for writing if that needs no waiting.
+    fn try_write(&self) -> bool;
+
+    /// Releases the lock, which this CPU holds for writing.
+    fn write_unlock(&self);
+
+    /// Whether somebody holds or waits for the lock; out of date as soon as it is known.
+    fn is_locked(&self) -> bool;
+}
+
+/// The write side of a reader-writer lock: mutual exclusion, for whoever wants no more.
+#[repr(transparent)]
+pub struct WriteSide<L>(L);
+
+impl<L: RawRwLock> RawLock for WriteSide<L> {
+    fn new() -> Self {
+        Self(L::new())
+    }
+
+    #[inline(always)]
+    fn lock(&self) {
+        self.0.write();
+    }
+
+    #[inline(always)]
+    fn try_lock(&self) -> bool {
+        self.0.try_write()
+    }
+
+    #[inline(always)]
+    fn unlock(&self) {
+        self.0.write_unlock();
+    }
+
+    fn is_locked(&self) -> bool {
+        self.0.is_locked()
+    }
 }

@@ -1,6 +1,7 @@
 //! Every lock by name: the one list from which tools, guests and tests pick.
 
-use crate::{Platform, RawLock};
+use crate::raw::WriteSide;
+use crate::{Platform, RawLock, RawRwLock};
 use core::fmt;
 
 /// What to do with a lock type once it is known: see [`LockKind::visit`].
@@ -12,20 +13,35 @@ pub trait LockVisitor<P: Platform> {
     fn visit<L: RawLock>(self) -> Self::Output;
 }
 
-/// The word of a lock, to be shown to a person.
+/// What to do with a reader-writer lock's type once it is known: see [`LockKind::visit_rw`].
+pub trait RwLockVisitor<P: Platform> {
+    /// What the visit yields.
+    type Output;
+
+    /// Called with the lock's type.
+    fn visit<L: RawRwLock>(self) -> Self::Output;
+}
+
+/// The state of a lock, to be shown to a person.
 pub struct WordState {
-    word: u32,
-    describe: fn(u32, &mut fmt::Formatter<'_>) -> fmt::Result,
+    state: u64,
+    describe: fn(u64, &mut fmt::Formatter<'_>) -> fmt::Result,
 }
 
 impl fmt::Display for WordState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (self.describe)(self.word, f)
+        (self.describe)(self.state, f)
     }
 }
 
 macro_rules! locks {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $id:literal, $name:literal, $lock:ty, $describe:path, $traits:expr;)+) => {
+    (@exclusive spin $lock:ty, $visitor:ident) => { $visitor.visit::<$lock>() };
+    (@exclusive rw $lock:ty, $visitor:ident) => { $visitor.visit::<WriteSide<$lock>>() };
+    (@shared spin $lock:ty, $visitor:ident) => { None };
+    (@shared rw $lock:ty, $visitor:ident) => { Some($visitor.visit::<$lock>()) };
+    (@is_rw spin) => { false };
+    (@is_rw rw) => { true };
+    ($($(#[doc = $doc:literal])+ $variant:ident = $id:literal, $name:literal, $side:ident $lock:ty, $describe:path, $traits:expr;)+) => {
         /// A lock algorithm.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u32)]
@@ -52,15 +68,27 @@ macro_rules! locks {
                 match self { $(Self::$variant => $traits,)+ }
             }
 
-            /// Calls `visitor` with the type that implements this lock on platform `P`.
+            /// Calls `visitor` with the type that implements this lock on platform `P`; for a
+            /// reader-writer lock, with its write side.
             pub fn visit<P: Platform, V: LockVisitor<P>>(self, visitor: V) -> V::Output {
-                match self { $(Self::$variant => visitor.visit::<$lock>(),)+ }
+                match self { $(Self::$variant => locks!(@exclusive $side $lock, visitor),)+ }
             }
 
-            /// The first 32 bits of such a lock, decoded.
-            pub fn describe(self, word: u32) -> WordState {
+            /// Calls `visitor` with the type that implements this reader-writer lock on platform
+            /// `P`; `None` for a lock that has no read side.
+            pub fn visit_rw<P: Platform, V: RwLockVisitor<P>>(self, visitor: V) -> Option<V::Output> {
+                match self { $(Self::$variant => locks!(@shared $side $lock, visitor),)+ }
+            }
+
+            /// Whether the lock has a read side.
+            pub const fn is_rw(self) -> bool {
+                match self { $(Self::$variant => locks!(@is_rw $side),)+ }
+            }
+
+            /// The first 64 bits of such a lock (little-endian), decoded.
+            pub fn describe(self, state: u64) -> WordState {
                 let describe = match self { $(Self::$variant => $describe,)+ };
-                WordState { word, describe }
+                WordState { state, describe }
             }
         }
     };
@@ -75,6 +103,8 @@ pub struct Traits {
     pub halts: bool,
     /// Waiters queue on per-CPU nodes, so a queue can be shown.
     pub queues: bool,
+    /// Waiters offer their time to the holder (directed yields).
+    pub yields: bool,
     /// A negative control: broken on purpose.
     pub control: bool,
 }
@@ -83,6 +113,7 @@ const UNFAIR: Traits = Traits {
     fair: false,
     halts: false,
     queues: false,
+    yields: false,
     control: false,
 };
 const FAIR: Traits = Traits {
@@ -90,23 +121,31 @@ const FAIR: Traits = Traits {
     ..UNFAIR
 };
 
-fn no_word(_: u32, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn no_word(_: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str("has no state")
+}
+
+/// The first 32-bit word of a lock's first 64 bits.
+#[expect(clippy::cast_possible_truncation, reason = "the point")]
+pub(crate) const fn low(state: u64) -> u32 {
+    state as u32
 }
 
 locks! {
     /// test-and-test-and-set: unfair, immune to preempted waiters
-    Tas = 1, "tas", crate::tas::RawTas<P>, crate::tas::describe, UNFAIR;
+    Tas = 1, "tas", spin crate::tas::RawTas<P>, crate::tas::describe, UNFAIR;
     /// first come, first served by number
-    Ticket = 2, "ticket", crate::ticket::RawTicket<P>, crate::ticket::describe, FAIR;
+    Ticket = 2, "ticket", spin crate::ticket::RawTicket<P>, crate::ticket::describe, FAIR;
     /// queued spinlock: pending bit, then per-CPU MCS queue
-    QSpinLock = 3, "qspinlock", crate::qspinlock::RawQSpinLock<P>, crate::qspinlock::describe,
+    QSpinLock = 3, "qspinlock", spin crate::qspinlock::RawQSpinLock<P>, crate::qspinlock::describe,
         Traits { queues: true, ..FAIR };
     /// paravirtual queued spinlock: waiters halt and are kicked, free locks can be stolen
-    PvQSpinLock = 4, "pv-qspinlock", crate::qspinlock::RawPvQSpinLock<P>, crate::qspinlock::describe,
+    PvQSpinLock = 4, "pv-qspinlock", spin crate::qspinlock::RawPvQSpinLock<P>, crate::qspinlock::describe,
         Traits { queues: true, halts: true, ..UNFAIR };
+    /// unfair reader-writer lock: readers come as they like, writers may starve
+    RwLock = 20, "rwlock", rw crate::rwlock::RawUnfairRwLock<P>, crate::rwlock::describe, UNFAIR;
     /// negative control: excludes nobody, must be caught
-    Busted = 1000, "busted", crate::busted::RawBusted<P>, no_word, Traits { control: true, ..UNFAIR };
+    Busted = 1000, "busted", spin crate::busted::RawBusted<P>, no_word, Traits { control: true, ..UNFAIR };
 }
 
 impl LockKind {

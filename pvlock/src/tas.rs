@@ -10,6 +10,7 @@
 
 use crate::atomic::{Atomic, ConstZero, Watch};
 use crate::event::LockEvent;
+use crate::registry::low;
 use crate::trace::{How, TraceEvent};
 use crate::{Platform, RawLock};
 use core::fmt;
@@ -93,6 +94,6 @@ where
     const ZERO: Self = Self { word: P::U32::ZERO };
 }
 
-pub(crate) fn describe(word: u32, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    f.write_str(if word == FREE { "free" } else { "held" })
+pub(crate) fn describe(state: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str(if low(state) == FREE { "free" } else { "held" })
 }

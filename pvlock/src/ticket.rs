@@ -11,6 +11,7 @@
 
 use crate::atomic::{ConstZero, Watch};
 use crate::event::LockEvent;
+use crate::registry::low;
 use crate::trace::{How, TraceEvent};
 use crate::word::LockWord;
 use crate::{Platform, RawLock};
@@ -105,7 +106,8 @@ where
     };
 }
 
-pub(crate) fn describe(word: u32, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(crate) fn describe(state: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let word = low(state);
     let (next, serving) = (next(word), serving(word));
     match next.wrapping_sub(serving) {
         0 => f.write_str("free")?,

@@ -92,27 +92,7 @@ impl Region {
             version: VERSION,
             ..*params
         };
-        let words = [
-            params.magic,
-            params.version,
-            params.vcpus,
-            params.locks,
-            params.workload,
-            params.lock_kind,
-            params.critical_ns,
-            params.outside_ns,
-            params.iterations,
-            params.spin_threshold,
-            params.tsc_khz,
-            params.seed,
-            params.flags,
-            params.trace_records,
-            params.preempt_whom,
-            params.preempt_share,
-            params.preempt_ns,
-        ];
-        const { assert!(size_of::<Params>() == 17 * 8) };
-        for (i, word) in words.into_iter().enumerate() {
+        for (i, word) in params.words().into_iter().enumerate() {
             self.store(offset_of!(Header, params) + 8 * i, word)?;
         }
         let l = self.layout;
@@ -337,11 +317,11 @@ impl Region {
         self.base + (self.layout.vcpu(cpu) + offset_of!(VcpuArea, steal)) as u64
     }
 
-    /// First 32 bits of lock number `lock`, the owner (vCPU + 1, or 0) and the entries counted.
+    /// First 64 bits of lock number `lock`, the owner (vCPU + 1, or 0) and the entries counted.
     ///
     /// # Errors
     /// As all accesses.
-    pub fn lock(&self, lock: usize) -> Result<(u32, u32, u64)> {
+    pub fn lock(&self, lock: usize) -> Result<(u64, u32, u64)> {
         let slot = self.layout.lock(lock);
         Ok((
             self.load(slot)?,

@@ -39,6 +39,8 @@ macro_rules! counters {
 counters! {
     /// Lock acquisitions.
     Acquisitions = "acquisitions",
+    /// Those of them that were for reading.
+    Reads = "reads",
     /// Acquisitions during which somebody else was seen holding the lock.
     Violations = "violations",
     /// Halts that gave up the CPU (not those spared by their check).

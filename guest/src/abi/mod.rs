@@ -24,46 +24,109 @@ use core::sync::atomic::AtomicU32;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"PVLABREG");
 
 /// Version of this contract. Raised by every change of layout or meaning.
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 3;
 
-/// What the guest is to do, fixed before it starts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct Params {
+macro_rules! params {
+    ($($(#[doc = $doc:literal])+ $field:ident,)+) => {
+        /// What the guest is to do, fixed before it starts.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[repr(C)]
+        pub struct Params {
+            $($(#[doc = $doc])+ pub $field: u64,)+
+        }
+
+        impl Params {
+            /// The fields in the order in which they lie in memory.
+            pub fn words(&self) -> [u64; size_of::<Self>() / 8] {
+                [$(self.$field,)+]
+            }
+        }
+    };
+}
+
+params! {
     /// [`MAGIC`].
-    pub magic: u64,
+    magic,
     /// [`VERSION`].
-    pub version: u64,
+    version,
     /// Number of vCPUs.
-    pub vcpus: u64,
+    vcpus,
     /// Number of locks.
-    pub locks: u64,
+    locks,
     /// A [`Workload`].
-    pub workload: u64,
+    workload,
     /// A [`pvlock::LockKind`] by its id.
-    pub lock_kind: u64,
+    lock_kind,
+    /// A [`Dispatch`].
+    dispatch,
     /// Work inside the critical section, ns.
-    pub critical_ns: u64,
+    critical_ns,
     /// Work outside the critical section, ns.
-    pub outside_ns: u64,
+    outside_ns,
     /// Acquisitions each vCPU makes in the measured phase; 0: until told to stop.
-    pub iterations: u64,
+    iterations,
     /// Turns a paravirtual waiter spins before it halts.
-    pub spin_threshold: u64,
+    spin_threshold,
     /// Frequency of the TSC as the guest sees it, kHz.
-    pub tsc_khz: u64,
-    /// Seed of the choice among several locks.
-    pub seed: u64,
+    tsc_khz,
+    /// Seed of every random choice.
+    seed,
     /// Bits of [`flags`].
-    pub flags: u64,
+    flags,
+    /// vCPUs that only read: the last so many.
+    readers,
+    /// Share of reads in the acquisitions of all other vCPUs, as a multiple of 2^-32.
+    read_share,
+    /// Contexts in which each vCPU takes locks, one interrupting the other; 0 and 1 mean one.
+    contexts,
+    /// NUMA nodes, over which the vCPUs are spread in equal runs; 0 and 1 mean one.
+    numa_nodes,
+    /// Torture: length of the rare long holds, ns; 0: none.
+    long_hold_ns,
+    /// Torture: locks that may be held around the one under torture.
+    nested_locks,
+    /// Torture: longest time that a writer's acquisition may take, ns; 0: any.
+    acquire_limit_ns,
     /// Records that fit into each vCPU's trace ring, a power of two; 0: no trace.
-    pub trace_records: u64,
+    trace_records,
     /// One of [`preempt`]: whom to hold off its CPU now and then.
-    pub preempt_whom: u64,
+    preempt_whom,
     /// In which share of acquisitions, as a multiple of 2^-32.
-    pub preempt_share: u64,
+    preempt_share,
     /// For how long, ns; less than 2^32.
-    pub preempt_ns: u64,
+    preempt_ns,
+}
+
+/// How the workload reaches the lock's code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u64)]
+pub enum Dispatch {
+    /// Compiled in, and inlined where the compiler likes.
+    #[default]
+    Direct = 0,
+    /// Through a table of function pointers.
+    Pointer = 1,
+    /// By calls whose targets are written into the image before it runs.
+    Patched = 2,
+}
+
+impl Dispatch {
+    /// Every way.
+    pub const ALL: [Self; 3] = [Self::Direct, Self::Pointer, Self::Patched];
+
+    /// The way's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Pointer => "pointer",
+            Self::Patched => "patched",
+        }
+    }
+
+    /// The way of that number.
+    pub fn from_raw(raw: u64) -> Option<Self> {
+        Self::ALL.into_iter().find(|way| *way as u64 == raw)
+    }
 }
 
 /// Values of [`Params::preempt_whom`].

@@ -45,4 +45,19 @@ impl LockSlot {
         self.owner.store(0, Relaxed);
         found == me
     }
+
+    /// To be called with the lock just taken for reading: the entries counted, or `None` if a writer
+    /// is inside. Readers write nothing here: they would disturb each other.
+    #[inline(always)]
+    pub fn read_enter(&self) -> Option<u64> {
+        let entries = self.count.load(Relaxed);
+        (self.owner.load(Relaxed) == 0).then_some(entries)
+    }
+
+    /// To be called just before the lock is released that was taken for reading, with what
+    /// [`Self::read_enter`] returned. False if a writer was inside then, is now, or has been meanwhile.
+    #[inline(always)]
+    pub fn read_leave(&self, entered: Option<u64>) -> bool {
+        entered.is_some() && self.read_enter() == entered
+    }
 }

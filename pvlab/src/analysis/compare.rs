@@ -38,7 +38,7 @@ pub enum Ended {
 #[derive(Clone, Debug, Serialize)]
 pub struct LockResult {
     /// The lock's name.
-    pub lock: &'static str,
+    pub lock: String,
     /// Whether the others are compared with this one.
     pub is_baseline: bool,
     /// Its throughput, if a round is complete.
@@ -135,7 +135,7 @@ impl Comparison {
     }
 
     /// The name of the baseline.
-    pub fn baseline(&self) -> &'static str {
+    pub fn baseline(&self) -> String {
         self.plan.locks[self.plan.baseline].name()
     }
 }

@@ -75,7 +75,11 @@ fn a_round_without_acquisitions_yields_finite_ratios_and_a_warning() {
             .warnings
             .iter()
             .filter(|w| w.code == "no_acquisitions");
-        texts.find(|w| w.lock == Some(lock)).unwrap().text.clone()
+        texts
+            .find(|w| w.lock.as_deref() == Some(lock))
+            .unwrap()
+            .text
+            .clone()
     };
     assert!(of("qspinlock").contains("in round 1;"));
     assert!(of("tas").contains("in round 3;"));
@@ -121,7 +125,7 @@ fn the_same_lock_twice_gives_two_results() {
     let names: Vec<_> = comparison
         .results
         .iter()
-        .map(|r| (r.lock, r.is_baseline))
+        .map(|r| (r.lock.as_str(), r.is_baseline))
         .collect();
     assert_eq!(names, [("tas", true), ("tas", false)]);
 }
@@ -151,7 +155,7 @@ fn a_lock_that_nobody_waited_for_says_so() {
         .iter()
         .find(|w| w.code == "never_contended")
         .unwrap();
-    assert_eq!(warning.lock, Some("tas"));
+    assert_eq!(warning.lock.as_deref(), Some("tas"));
     assert!(warning.text.contains("0 contended acquisitions"));
 }
 
@@ -168,7 +172,10 @@ fn placement_that_leaves_cpus_idle_is_warned_about() {
     let mut plan = plan(&[Tas], 0);
     let mut code = |placement, vcpus| {
         plan.run.placement = placement;
-        plan.run.vms = vec![VmSpec { lock: Tas, vcpus }];
+        plan.run.vms = vec![VmSpec {
+            lock: Tas.into(),
+            vcpus,
+        }];
         let warnings = warning::of_scenario(&plan.run);
         warnings.first().map(|warning| warning.code)
     };

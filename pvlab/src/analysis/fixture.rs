@@ -2,7 +2,7 @@
 
 use super::Plan;
 use crate::record::{Exclusion, Record, Start, StartReason, VcpuRecord, VmRecord, Waits};
-use crate::scenario::{Cpl, Length, MachineKind, Placement, Scenario, VmSpec, Workload};
+use crate::scenario::{Cpl, Length, MachineKind, Mix, Placement, Scenario, VmSpec, Workload};
 use guest::abi::Counter;
 use guest::hist::bucket_of;
 use pvlock::{LockEvent, LockKind};
@@ -12,13 +12,19 @@ use std::time::Duration;
 pub(crate) fn scenario(lock: LockKind) -> Scenario {
     Scenario {
         machine: MachineKind::Kvm,
-        vms: vec![VmSpec { lock, vcpus: 2 }],
+        vms: vec![VmSpec {
+            lock: lock.into(),
+            vcpus: 2,
+        }],
         cpus: vec![0, 1],
         placement: Placement::Pinned,
         workload: Workload {
             critical_ns: 130,
             outside_ns: 130,
             locks: 1,
+            skew: 0.0,
+            mix: Mix::Exclusive,
+            contexts: 1,
         },
         length: Length::Duration(Duration::from_secs(1)),
         warm_up: Duration::from_millis(300),
@@ -28,6 +34,7 @@ pub(crate) fn scenario(lock: LockKind) -> Scenario {
         latency: true,
         seed: 1,
         watchdog: Duration::from_secs(10),
+        numa_nodes: 1,
         preempt: None,
         drop_kicks: false,
     }
@@ -36,7 +43,7 @@ pub(crate) fn scenario(lock: LockKind) -> Scenario {
 pub(crate) fn plan(locks: &[LockKind], baseline: usize) -> Plan {
     let run = scenario(locks[baseline]);
     Plan {
-        locks: locks.to_vec(),
+        locks: locks.iter().map(|&kind| kind.into()).collect(),
         baseline,
         rounds: 5,
         min_effect: 0.01,

@@ -1,15 +1,13 @@
 //! What is compared, and in which order.
 
-use crate::scenario::{Scenario, VmSpec};
-use pvlock::LockKind;
-use serde::{Serialize, Serializer};
+use crate::scenario::{Lock, Scenario, VmSpec};
+use serde::Serialize;
 
 /// What is compared.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
     /// The locks; one may be there several times.
-    #[serde(serialize_with = "names")]
-    pub locks: Vec<LockKind>,
+    pub locks: Vec<Lock>,
     /// Place of the baseline among them.
     #[serde(rename = "baseline_index")]
     pub baseline: usize,
@@ -45,14 +43,11 @@ impl Plan {
     }
 }
 
-fn names<S: Serializer>(locks: &[LockKind], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(locks.iter().map(|lock| lock.name()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::fixture;
     use super::*;
+    use pvlock::LockKind;
 
     #[test]
     fn rounds_rotate() {

@@ -4,9 +4,8 @@ use super::plan::Plan;
 use super::summary::{Run, Summary};
 use crate::host::format_cpu_list;
 use crate::record::{Record, StartReason};
-use crate::scenario::{Length, MachineKind, Placement, Scenario};
+use crate::scenario::{Length, Lock, MachineKind, Placement, Scenario};
 use guest::abi::Counter;
-use pvlock::LockKind;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -19,7 +18,7 @@ pub struct Warning {
     /// What it is about, for programs; documented in docs/json.md.
     pub code: &'static str,
     /// The lock that it is about, if it is about one.
-    pub lock: Option<&'static str>,
+    pub lock: Option<String>,
     /// The warning, for people.
     pub text: String,
 }
@@ -33,7 +32,7 @@ impl Warning {
         }
     }
 
-    fn about(lock: LockKind, code: &'static str, text: impl Into<String>) -> Self {
+    fn about(lock: Lock, code: &'static str, text: impl Into<String>) -> Self {
         Self {
             code,
             lock: Some(lock.name()),
@@ -257,7 +256,7 @@ pub(crate) fn of_run(record: &Record) -> Vec<Warning> {
 }
 
 /// Warnings that a lock's figures give rise to.
-fn of_summary(lock: LockKind, summary: &Summary, nothing_ran: bool) -> Vec<Warning> {
+fn of_summary(lock: Lock, summary: &Summary, nothing_ran: bool) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if lock.traits().control {
         warnings.push(Warning::about(

@@ -2,12 +2,11 @@
 
 use super::values::{self, CpuList, LockParser, PlacementArg};
 use crate::report::Format;
-use crate::scenario::{Cpl, MachineKind, Preempt, VmSpec};
+use crate::scenario::{Cpl, Lock, MachineKind, Preempt, VmSpec};
 use crate::trace::collect::DEFAULT_RECORDS;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use pvlock::LockKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -98,7 +97,7 @@ pub(super) struct CompareArgs {
     /// Locks to compare, separated by commas; the same lock may be named again.
     #[arg(long, value_name = "LOCKS", value_delimiter = ',', value_parser = LockParser,
           default_value = "tas,ticket,qspinlock,pv-qspinlock")]
-    pub(super) locks: Vec<LockKind>,
+    pub(super) locks: Vec<Lock>,
     /// vCPUs of each guest [default: 4 for each CPU].
     #[arg(long, value_name = "N", value_parser = values::vcpus)]
     pub(super) vcpus: Option<usize>,
@@ -115,7 +114,7 @@ pub(super) struct CompareArgs {
     /// Lock that the others are compared with [default: qspinlock if it is among them, else the
     /// first].
     #[arg(long, value_name = "LOCK", value_parser = LockParser)]
-    pub(super) baseline: Option<LockKind>,
+    pub(super) baseline: Option<Lock>,
     /// Least difference of the median worth a verdict, in percent.
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = values::share)]
     pub(super) min_effect: f64,
@@ -161,7 +160,7 @@ pub(super) struct GuestArgs {
     pub(super) vm: Vec<VmSpec>,
     /// Lock of a single guest; short for --vm lock=LOCK,vcpus=N.
     #[arg(long, value_name = "LOCK", value_parser = LockParser)]
-    pub(super) lock: Option<LockKind>,
+    pub(super) lock: Option<Lock>,
     /// vCPUs of a single guest [default: 4 for each CPU].
     #[arg(long, value_name = "N", value_parser = values::vcpus, requires = "lock")]
     pub(super) vcpus: Option<usize>,

@@ -11,6 +11,7 @@ use crate::analysis::{Comparison, Ended, Plan};
 use crate::host::Host;
 use crate::record::Record;
 use crate::report::{CompareReport, Context};
+use crate::scenario::Lock;
 use crate::session::{self, Options};
 use crate::trace::account::Account;
 use pvlock::LockKind;
@@ -94,9 +95,9 @@ fn explain(plan: &Plan) -> Result<Vec<(String, Account)>, CliError> {
 /// Place of the baseline among the locks. Native qspinlock is what most guests run, so it is what
 /// others are compared with unless somebody says otherwise.
 fn baseline(args: &CompareArgs) -> Result<usize, Usage> {
-    let place = |lock| args.locks.iter().position(|&other| other == lock);
+    let place = |lock: Lock| args.locks.iter().position(|&other| other == lock);
     match args.baseline {
-        None => Ok(place(LockKind::QSpinLock).unwrap_or(0)),
+        None => Ok(place(LockKind::QSpinLock.into()).unwrap_or(0)),
         Some(lock) => place(lock).ok_or_else(|| Usage::BaselineMissing {
             baseline: lock.name(),
             locks: args

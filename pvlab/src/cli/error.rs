@@ -163,7 +163,7 @@ pub enum Usage {
     #[error("--baseline {baseline} is not among --locks {locks}; add it there")]
     BaselineMissing {
         /// The baseline.
-        baseline: &'static str,
+        baseline: String,
         /// The locks compared.
         locks: String,
     },

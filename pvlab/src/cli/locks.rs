@@ -18,6 +18,8 @@ struct Lock {
     fair: bool,
     halts: bool,
     queues: bool,
+    yields: bool,
+    readers: bool,
     control: bool,
 }
 
@@ -33,6 +35,8 @@ pub(super) fn locks(format: Format) -> String {
                 fair: traits.fair,
                 halts: traits.halts,
                 queues: traits.queues,
+                yields: traits.yields,
+                readers: lock.is_rw(),
                 control: traits.control,
             }
         })
@@ -45,9 +49,18 @@ pub(super) fn locks(format: Format) -> String {
     }
     let mut table = Table::new(
         "",
-        &["lock", "fair", "halts", "queues", "control", "what it is"],
+        &[
+            "lock",
+            "fair",
+            "halts",
+            "queues",
+            "yields",
+            "readers",
+            "control",
+            "what it is",
+        ],
     );
-    table.left = vec![0, 1, 2, 3, 4, 5];
+    table.left = (0..=7).collect();
     let yes = |yes: bool| if yes { "yes" } else { "-" }.to_owned();
     for lock in locks {
         table.row(vec![
@@ -55,6 +68,8 @@ pub(super) fn locks(format: Format) -> String {
             yes(lock.fair),
             yes(lock.halts),
             yes(lock.queues),
+            yes(lock.yields),
+            yes(lock.readers),
             yes(lock.control),
             lock.summary.to_owned(),
         ]);

@@ -4,9 +4,8 @@ use super::args::{Common, GuestArgs};
 use super::error::{CliError, Usage};
 use super::values::PlacementArg;
 use crate::host::{Device, Host, format_cpu_list};
-use crate::scenario::{Cpl, Length, MachineKind, Placement, Scenario, VmSpec, Workload};
+use crate::scenario::{Cpl, Length, Lock, MachineKind, Mix, Placement, Scenario, VmSpec, Workload};
 use guest::abi::KICK_PAGES;
-use pvlock::LockKind;
 use std::time::Duration;
 
 /// vCPUs for each CPU, unless said otherwise.
@@ -27,7 +26,7 @@ pub(super) enum Guests {
     /// A single one, with four vCPUs for each CPU unless a number was given.
     One {
         /// Its lock.
-        lock: LockKind,
+        lock: Lock,
         /// Its vCPUs.
         vcpus: Option<usize>,
     },
@@ -88,6 +87,9 @@ pub(super) fn request(
         critical_ns: nanoseconds(common.critical),
         outside_ns: nanoseconds(common.outside),
         locks: common.lock_count,
+        skew: 0.0,
+        mix: Mix::Exclusive,
+        contexts: 1,
     };
     let turn = common.critical + common.outside;
     if common.watchdog <= turn {
@@ -123,6 +125,7 @@ pub(super) fn request(
             latency: !common.no_latency,
             seed: common.seed,
             watchdog: common.watchdog,
+            numa_nodes: 1,
             preempt: common.preempt,
             drop_kicks: common.drop_kicks,
         },

@@ -10,6 +10,7 @@ use super::{BROKEN, DONE, FAILED, complain};
 use crate::host::Host;
 use crate::record::Record;
 use crate::report::{self, Context, Format};
+use crate::scenario::Lock;
 use crate::scenario::{Length, Scenario};
 use crate::session::{self, Observer, Options};
 use crate::trace::account::{Account, Accountant, Setup, VmSetup};
@@ -168,7 +169,7 @@ fn header(context: &Context, scenario: &Scenario) -> Header {
             .vms
             .iter()
             .map(|vm| VmHeader {
-                lock: vm.lock.name().to_owned(),
+                lock: vm.lock.name(),
                 locks: scenario.workload.locks,
                 vcpus: numbers
                     .by_ref()
@@ -218,7 +219,7 @@ fn write_out(
 fn setup(scenario: &Scenario) -> Setup {
     let locks = scenario.workload.locks;
     let vms = scenario.vms.iter().map(|vm| VmSetup {
-        lock: vm.lock,
+        lock: vm.lock.kind,
         vcpus: vm.vcpus,
         locks,
     });
@@ -367,7 +368,10 @@ fn setup_of(header: &Header) -> Setup {
     let vms = header.vms.iter().map(|vm| VmSetup {
         // The account needs the lock for its name only; one that this version does not know is kept
         // as one without an order.
-        lock: LockKind::from_name(&vm.lock).unwrap_or(LockKind::Tas),
+        lock: vm
+            .lock
+            .parse()
+            .map_or(LockKind::Tas, |lock: Lock| lock.kind),
         vcpus: vm.vcpus.len(),
         locks: vm.locks,
     });

@@ -1,7 +1,7 @@
 //! Values of options, as users write them.
 
 use crate::host::parse_cpu_list;
-use crate::scenario::{Preempt, VmSpec, Whom};
+use crate::scenario::{Lock, Preempt, UnknownLock, VmSpec, Whom};
 use clap::builder::{PossibleValue, TypedValueParser};
 use pvlock::LockKind;
 use std::time::Duration;
@@ -11,6 +11,8 @@ use std::time::Duration;
 pub(super) enum ValueError {
     #[error("unknown lock '{name}'{} ('pvlab locks' lists all)", suggestion(.name))]
     UnknownLock { name: String },
+    #[error("'{name}' is no way to call a lock; write LOCK:direct, LOCK:pointer or LOCK:patched")]
+    UnknownDispatch { name: String },
     #[error(
         "'{text}' has no unit; write for example {text}ns, {text}us, {text}ms, {text}s or {text}min"
     )]
@@ -118,9 +120,10 @@ fn suggestion(name: &str) -> String {
     }
 }
 
-pub(super) fn lock(text: &str) -> Result<LockKind, ValueError> {
-    LockKind::from_name(text).ok_or_else(|| ValueError::UnknownLock {
-        name: text.to_owned(),
+pub(super) fn lock(text: &str) -> Result<Lock, ValueError> {
+    text.parse().map_err(|unknown| match unknown {
+        UnknownLock::Kind(name) => ValueError::UnknownLock { name },
+        UnknownLock::Dispatch(name) => ValueError::UnknownDispatch { name },
     })
 }
 
@@ -129,14 +132,14 @@ pub(super) fn lock(text: &str) -> Result<LockKind, ValueError> {
 pub(super) struct LockParser;
 
 impl TypedValueParser for LockParser {
-    type Value = LockKind;
+    type Value = Lock;
 
     fn parse_ref(
         &self,
         command: &clap::Command,
         argument: Option<&clap::Arg>,
         value: &std::ffi::OsStr,
-    ) -> Result<LockKind, clap::Error> {
+    ) -> Result<Lock, clap::Error> {
         lock.parse_ref(command, argument, value)
     }
 
@@ -334,7 +337,7 @@ mod tests {
     #[test]
     fn guests_are_read_in_either_order_and_nothing_else() {
         let spec = VmSpec {
-            lock: LockKind::Ticket,
+            lock: LockKind::Ticket.into(),
             vcpus: 4,
         };
         assert_eq!(vm("lock=ticket,vcpus=4"), Ok(spec));

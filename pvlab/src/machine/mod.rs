@@ -69,7 +69,8 @@ pub fn start(
         vcpus: spec.vcpus as u64,
         locks: scenario.workload.locks as u64,
         workload: Workload::Spin as u64,
-        lock_kind: spec.lock.id().into(),
+        lock_kind: spec.lock.kind.id().into(),
+        dispatch: spec.lock.dispatch as u64,
         critical_ns: scenario.workload.critical_ns,
         outside_ns: scenario.workload.outside_ns,
         iterations: scenario.length.iterations(),
@@ -77,6 +78,8 @@ pub fn start(
         seed: scenario.seed,
         flags: flag(scenario.latency, flags::LATENCY)
             | flag(scenario.drop_kicks, flags::DROP_KICKS),
+        numa_nodes: scenario.numa_nodes.into(),
+        contexts: scenario.workload.contexts.into(),
         trace_records: trace_records as u64,
         preempt_whom: match scenario.preempt.map(|p| p.whom) {
             None => preempt::NOBODY,

@@ -126,6 +126,14 @@ impl<const TRACE: bool> Platform for HostThread<TRACE> {
         }
     }
 
+    fn ticks(ns: u64) -> u64 {
+        native::ticks::<Self>(ns)
+    }
+
+    fn numa_node(cpu: u32) -> u32 {
+        native::numa_node::<Self>(cpu)
+    }
+
     fn pv_spin_threshold() -> u32 {
         native::pv_spin_threshold::<Self>()
     }

@@ -9,8 +9,8 @@ use super::run::wait_cells;
 use super::{Context, Format, to_json};
 use crate::analysis::{Comparison, Ended, Exclusion, LockResult, Plan, Summary, Warning};
 use crate::host::Host;
+use crate::scenario::Lock;
 use crate::trace::account::Account;
-use pvlock::LockKind;
 use serde::Serialize;
 
 /// The report of a comparison.
@@ -29,7 +29,7 @@ struct Json<'a> {
     machine_reason: &'a str,
     host: &'a Host,
     scenario: &'a Plan,
-    baseline: &'static str,
+    baseline: String,
     ended: Ended,
     rounds_done: usize,
     exclusion: Exclusion,
@@ -93,7 +93,7 @@ impl CompareReport {
             .results
             .iter()
             .find(broken)
-            .map(|result| broken_line(result.lock, &result.summary))
+            .map(|result| broken_line(&result.lock, &result.summary))
     }
 
     fn json(&self) -> Json<'_> {
@@ -156,7 +156,9 @@ impl CompareReport {
         ];
         lines.extend(achieved(
             &plan.run,
-            results.iter().map(|result| (result.lock, &result.summary)),
+            results
+                .iter()
+                .map(|result| (result.lock.as_str(), &result.summary)),
         ));
         lines.extend(starts(results.iter().flat_map(|result| &result.starts)));
         vec![
@@ -268,7 +270,7 @@ impl CompareReport {
         table
     }
 
-    fn with_kinds(&self) -> impl Iterator<Item = (&LockResult, LockKind)> {
+    fn with_kinds(&self) -> impl Iterator<Item = (&LockResult, Lock)> {
         let kinds = self.comparison.plan.locks.iter().copied();
         self.comparison.results.iter().zip(kinds)
     }
@@ -373,7 +375,7 @@ fn ratios((lo, hi): (f64, f64)) -> String {
 }
 
 /// What waiters of that lock do, so that nobody takes a spinning lock for a halting one.
-pub(super) fn slow_path(lock: LockKind) -> &'static str {
+pub(super) fn slow_path(lock: Lock) -> &'static str {
     match (lock.traits().queues, lock.traits().halts) {
         _ if lock.traits().control => "none",
         (true, true) => "queue, halt",

@@ -99,7 +99,7 @@ impl Stuck {
                 0 => "nobody is inside".to_owned(),
                 vcpu => format!("vCPU {} is inside", vcpu - 1),
             };
-            let word_state = spec.lock.describe(word);
+            let word_state = spec.lock.kind.describe(word);
             locks.push(format!(
                 "lock {i}: {word:#010x} ({word_state}), {inside}, {entries} entries"
             ));

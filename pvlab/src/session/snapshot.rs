@@ -158,7 +158,7 @@ pub(super) fn vm_record(
         .collect();
     let probe = |ticks: u64| to_f64(ticks) / 1024.0 * 1e6 / to_f64(khz);
     Ok(VmRecord {
-        lock: spec.lock.name().to_owned(),
+        lock: spec.lock.name(),
         exclusion: exclusion(vm)?,
         critical_ns: median_ns(vm, spin::HIST_CRITICAL)?,
         outside_ns: median_ns(vm, spin::HIST_OUTSIDE)?,

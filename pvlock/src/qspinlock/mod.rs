@@ -40,6 +40,7 @@ pub mod pv;
 use crate::atomic::{Atomic, ConstZero, Watch};
 use crate::event::LockEvent;
 use crate::percpu::{MAX_NODES, Node, NodeRef};
+use crate::registry::low;
 use crate::trace::{How, TraceEvent};
 use crate::word::LockWord;
 use crate::{Platform, RawLock};
@@ -312,7 +313,8 @@ where
     };
 }
 
-pub(crate) fn describe(word: u32, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(crate) fn describe(state: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let word = low(state);
     match word & LOCKED_MASK {
         0 => f.write_str("free")?,
         1 => f.write_str("held")?,

@@ -73,6 +73,7 @@ loom::lazy_static! {
         percpu: std::array::from_fn(|_| PerCpu {
             nodes: std::array::from_fn::<_, MAX_NODES, _>(|_| Default::default()),
             kick_time: U64::Statistics(std::sync::atomic::AtomicU64::new(0)),
+            tags: std::array::from_fn(|_| U64::new(0)),
         }),
         hash: Default::default(),
         tokens: Default::default(),

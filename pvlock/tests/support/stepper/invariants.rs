@@ -33,7 +33,10 @@ pub(super) fn check<W: LockWord, L: RawLock>(
             _ => view.flag(lock, word),
         };
         result.map_err(|what| {
-            view.failure(&format!("lock {lock}, {}: {what}", kind.describe(word)))
+            view.failure(&format!(
+                "lock {lock}, {}: {what}",
+                kind.describe(word.into())
+            ))
         })?;
     }
     // Lost kicks break this at once; whoever loses them wants to see what comes of it.

@@ -1,0 +1,160 @@
+//! `rwlock`: the unfair reader-writer spinlock.
+//!
+//! | bits | field   | meaning                    |
+//! |------|---------|----------------------------|
+//! | 0-30 | readers | how many hold it           |
+//! | 31   | writer  | a writer holds it          |
+//!
+//! ```text
+//!     0 --read--> 1 --read--> 2 ...      readers come as long as no writer holds it
+//!     0 --write-> writer                 a writer needs a moment without any reader
+//! ```
+//!
+//! A waiting writer leaves no sign of itself, so readers that follow each other closely enough keep
+//! it out for ever: it starves. (This is what 64-bit ARM Linux used until 2017; the queued
+//! reader-writer lock replaced it.)
+
+use crate::atomic::{Atomic, ConstZero, Watch};
+use crate::event::LockEvent;
+use crate::registry::low;
+use crate::trace::{How, TraceEvent};
+use crate::{Platform, RawRwLock};
+use core::fmt;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// The unfair reader-writer lock; see the [module](self) documentation.
+#[repr(transparent)]
+pub struct RawUnfairRwLock<P: Platform> {
+    word: P::U32,
+}
+
+const FREE: u32 = 0;
+const READER: u32 = 1;
+const WRITER: u32 = 1 << 31;
+
+impl<P: Platform> RawUnfairRwLock<P> {
+    #[cold]
+    #[inline(never)]
+    fn read_slow(&self) {
+        P::count(LockEvent::Contended, 1);
+        loop {
+            // Relaxed: the exchange in try_read() is the acquisition.
+            P::spin_until(&self.word, Relaxed, |word| word & WRITER == 0);
+            if self.claim_read() {
+                return;
+            }
+        }
+    }
+
+    /// `n` -> `n + 1`, as often as other readers come and go meanwhile.
+    #[inline(always)]
+    fn claim_read(&self) -> bool {
+        let mut word = self.word.load(Relaxed);
+        while word & WRITER == 0 {
+            // Acquire pairs with the Release store in write_unlock().
+            match self
+                .word
+                .compare_exchange(word, word + READER, Acquire, Relaxed)
+            {
+                Ok(_) => return true,
+                Err(found) => word = found,
+            }
+        }
+        false
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_slow(&self) {
+        P::count(LockEvent::Contended, 1);
+        loop {
+            // Relaxed: the exchange in claim_write() is the acquisition.
+            P::spin_until(&self.word, Relaxed, |word| word == FREE);
+            if self.claim_write() {
+                P::trace(self, TraceEvent::Acquired(How::Stolen));
+                return;
+            }
+        }
+    }
+
+    /// `0` -> writer.
+    #[inline(always)]
+    fn claim_write(&self) -> bool {
+        // Acquire pairs with the Release in both unlocks. (A reader's release is a read-modify-write,
+        // so those of all readers before the last are part of the same release sequence.)
+        self.word
+            .compare_exchange(FREE, WRITER, Acquire, Relaxed)
+            .is_ok()
+    }
+}
+
+impl<P: Platform> RawRwLock for RawUnfairRwLock<P> {
+    fn new() -> Self {
+        Self {
+            word: P::U32::new(FREE),
+        }
+    }
+
+    #[inline(always)]
+    fn read(&self) {
+        if !self.claim_read() {
+            self.read_slow();
+        }
+    }
+
+    #[inline(always)]
+    fn try_read(&self) -> bool {
+        self.claim_read()
+    }
+
+    #[inline(always)]
+    fn read_unlock(&self) {
+        // Release pairs with the Acquire of the writer that finds no reader left.
+        self.word.fetch_add(READER.wrapping_neg(), Release);
+    }
+
+    #[inline(always)]
+    fn write(&self) {
+        P::trace(self, TraceEvent::Start);
+        if self.claim_write() {
+            P::trace(self, TraceEvent::Acquired(How::Fast));
+        } else {
+            self.write_slow();
+        }
+    }
+
+    #[inline(always)]
+    fn try_write(&self) -> bool {
+        let claimed = self.word.load(Relaxed) == FREE && self.claim_write();
+        if claimed {
+            P::trace(self, TraceEvent::Acquired(How::Fast));
+        }
+        claimed
+    }
+
+    #[inline(always)]
+    fn write_unlock(&self) {
+        P::trace(self, TraceEvent::Release);
+        // Release pairs with the Acquire of whoever comes next, reader or writer.
+        self.word.store(FREE, Release);
+    }
+
+    fn is_locked(&self) -> bool {
+        self.word.load(Relaxed) != FREE
+    }
+}
+
+impl<P: Platform> ConstZero for RawUnfairRwLock<P>
+where
+    P::U32: ConstZero,
+{
+    const ZERO: Self = Self { word: P::U32::ZERO };
+}
+
+pub(crate) fn describe(state: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match low(state) {
+        FREE => f.write_str("free"),
+        WRITER => f.write_str("write-held"),
+        readers => write!(f, "read-held by {readers}"),
+    }
+}
