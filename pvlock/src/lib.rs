@@ -73,6 +73,7 @@
 
 pub mod atomic;
 pub mod busted;
+pub mod conformance;
 pub mod event;
 #[cfg(feature = "lock_api")]
 mod lock_api;

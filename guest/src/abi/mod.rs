@@ -164,6 +164,8 @@ pub enum Workload {
     Probe = 2,
     /// Busy-loop until told to stop.
     Busy = 3,
+    /// Check that the lock does what it must; see [`crate::workload::conformance`].
+    Conformance = 4,
     /// vCPU 0 panics, to test how the host reports it.
     Panic = 100,
     /// Spin for ever without progress, to test the host's watchdog.
@@ -174,10 +176,11 @@ pub enum Workload {
 
 impl Workload {
     /// Every workload.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Spin,
         Self::Probe,
         Self::Busy,
+        Self::Conformance,
         Self::Panic,
         Self::Hang,
         Self::Fault,

@@ -1,5 +1,6 @@
 //! The workloads, and what every vCPU runs first.
 
+pub mod conformance;
 pub mod probe;
 pub mod spin;
 
@@ -26,6 +27,7 @@ pub fn run<M: Machine>() {
     match workload {
         Workload::Spin => spin::run::<M>(vcpu, params),
         Workload::Probe => probe::run::<M>(vcpu),
+        Workload::Conformance => conformance::run::<M>(vcpu, params),
         Workload::Busy => {
             start::<M>(vcpu);
             M::log("busy until told to stop");

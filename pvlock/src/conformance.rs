@@ -1,0 +1,415 @@
+//! What every lock must do on every machine, as a program for its CPUs.
+//!
+//! Each CPU of a machine builds a [`Suite`] on the same [`Site`]s and the same [`Meeting`], and calls
+//! [`Suite::exclusive`] (any lock) or [`Suite::shared`] (a reader-writer lock) at about the same time.
+//! The first breach found is returned. A lock that loses a wake-up never lets the call return.
+//!
+//! | step    | what must hold                                                                    |
+//! |---------|-----------------------------------------------------------------------------------|
+//! | tries   | `try_lock` takes a free lock and no other; `is_locked` tells; so do the read side's |
+//! | sharing | all CPUs hold a lock for reading at the same time; no writer gets in meanwhile       |
+//! | hammer  | one inside at a time, or readers only; nothing that the lock guards is lost          |
+//! | nesting | several locks held by each CPU at once, released in and against the order of taking |
+//! | clean   | every lock is free, and no queue node is in use                                     |
+
+use crate::atomic::{Atomic, ConstZero, Watch};
+use crate::percpu::MAX_NODES;
+use crate::{LockEvent, Platform, RawLock, RawRwLock};
+use core::fmt;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+/// What a lock did wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Breach {
+    /// What must hold and did not.
+    pub what: &'static str,
+    /// The CPU that noticed.
+    pub cpu: u32,
+    /// Which of the sites.
+    pub site: usize,
+}
+
+impl fmt::Display for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, cpu, site } = self;
+        write!(f, "CPU {cpu}, lock {site}: broken: {what}")
+    }
+}
+
+/// Where CPUs wait for each other.
+pub struct Meeting<P: Platform> {
+    arrivals: P::U32,
+}
+
+/// What a lock guards: words that only fit together if nobody else touched them meanwhile.
+pub struct Guarded<P: Platform> {
+    /// The CPU inside plus one, or 0.
+    owner: P::U32,
+    first: P::U32,
+    second: P::U32,
+    /// Readers inside, counted atomically.
+    readers: P::U32,
+}
+
+impl<P: Platform> Default for Meeting<P> {
+    fn default() -> Self {
+        Self {
+            arrivals: P::U32::new(0),
+        }
+    }
+}
+
+impl<P: Platform> Default for Guarded<P> {
+    fn default() -> Self {
+        Self {
+            owner: P::U32::new(0),
+            first: P::U32::new(0),
+            second: P::U32::new(0),
+            readers: P::U32::new(0),
+        }
+    }
+}
+
+impl<P: Platform> ConstZero for Meeting<P>
+where
+    P::U32: ConstZero,
+{
+    const ZERO: Self = Self {
+        arrivals: P::U32::ZERO,
+    };
+}
+
+impl<P: Platform> ConstZero for Guarded<P>
+where
+    P::U32: ConstZero,
+{
+    const ZERO: Self = Self {
+        owner: P::U32::ZERO,
+        first: P::U32::ZERO,
+        second: P::U32::ZERO,
+        readers: P::U32::ZERO,
+    };
+}
+
+/// A lock and what it guards.
+pub struct Site<'a, P: Platform, L> {
+    /// The lock, free at the start.
+    pub lock: &'a L,
+    /// What it guards, zero at the start.
+    pub guarded: &'a Guarded<P>,
+}
+
+impl<P: Platform, L> Clone for Site<'_, P, L> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Platform, L> Copy for Site<'_, P, L> {}
+
+/// One CPU's part in the program.
+pub struct Suite<'a, P: Platform, L> {
+    /// The locks; one is enough, with [`SITES`] all is tried that can be.
+    pub sites: &'a [Site<'a, P, L>],
+    /// Where the CPUs wait for each other.
+    pub meeting: &'a Meeting<P>,
+    /// How many CPUs take part: those from 0.
+    pub cpus: u32,
+    /// How often each CPU goes through each step.
+    pub rounds: u32,
+    /// Meetings so far; 0 at the start.
+    pub met: u32,
+}
+
+/// Locks worth having: one more than a CPU has queue nodes.
+pub const SITES: usize = MAX_NODES + 1;
+
+type Outcome = Result<(), Breach>;
+
+impl<P: Platform, L> Suite<'_, P, L> {
+    fn require(&self, site: usize, holds: bool, what: &'static str) -> Outcome {
+        if holds {
+            return Ok(());
+        }
+        Err(Breach {
+            what,
+            cpu: P::cpu(),
+            site,
+        })
+    }
+
+    /// Waits until all CPUs are here.
+    fn meet(&mut self) {
+        let arrivals = &self.meeting.arrivals;
+        self.met += 1;
+        let all = self.met * self.cpus;
+        // AcqRel and Acquire pair with each other: what a CPU did before it arrived is visible to all
+        // that leave.
+        if arrivals.fetch_add(1, AcqRel) + 1 == all {
+            // Kicks that find their CPU awake are left over for the locks under test, which must not
+            // mind.
+            (0..self.cpus)
+                .filter(|&cpu| cpu != P::cpu())
+                .for_each(P::kick);
+        }
+        while arrivals.load(Acquire) < all {
+            P::halt_while(arrivals, |arrived| arrived < all);
+        }
+    }
+
+    /// Inside as the only one: leaves a trace, and looks for that of others.
+    fn alone(&self, site: usize) -> Outcome {
+        let guarded = self.sites[site].guarded;
+        let me = P::cpu() + 1;
+        let found = guarded.owner.load(Relaxed);
+        self.require(site, found == 0, "one is inside at a time")?;
+        guarded.owner.store(me, Relaxed);
+        let readers = guarded.readers.load(Relaxed);
+        self.require(site, readers == 0, "no reader is inside beside a writer")?;
+        let (first, second) = (guarded.first.load(Relaxed), guarded.second.load(Relaxed));
+        self.require(site, first == second, "what one wrote, the next one sees")?;
+        guarded.first.store(first + 1, Relaxed);
+        P::relax();
+        guarded.second.store(second + 1, Relaxed);
+        let found = guarded.owner.load(Relaxed);
+        self.require(site, found == me, "one is inside at a time")?;
+        guarded.owner.store(0, Relaxed);
+        Ok(())
+    }
+
+    /// After all CPUs have been alone inside, `times` together.
+    fn complete(&self, site: usize, times: u32) -> Outcome {
+        let guarded = self.sites[site].guarded;
+        let counted = (guarded.first.load(Relaxed), guarded.second.load(Relaxed));
+        let right = counted == (times, times);
+        self.require(site, right, "nothing that the lock guards is lost")
+    }
+
+    fn no_node_in_use(&self) -> Outcome {
+        let used = P::percpu(P::cpu()).nodes[0].count.load(Relaxed);
+        self.require(0, used == 0, "no queue node is left in use")
+    }
+}
+
+impl<P: Platform, L: RawLock> Suite<'_, P, L> {
+    /// What any lock must do.
+    ///
+    /// # Errors
+    /// The first breach that this CPU has noticed. Others may then wait for it for ever.
+    pub fn exclusive(&mut self) -> Outcome {
+        self.tries()?;
+        self.meet();
+        for round in 0..self.rounds {
+            let lock = self.sites[0].lock;
+            // Now and then by trying first, so that thieves are among the waiters.
+            if round % 3 != 2 || !lock.try_lock() {
+                lock.lock();
+            }
+            self.alone(0)?;
+            lock.unlock();
+        }
+        self.meet();
+        self.complete(0, self.rounds * self.cpus)?;
+        self.meet();
+        for round in 0..self.rounds {
+            self.nest(round)?;
+        }
+        self.meet();
+        for (place, site) in self.sites.iter().enumerate() {
+            self.require(
+                place,
+                !site.lock.is_locked(),
+                "every lock is free at the end",
+            )?;
+        }
+        self.no_node_in_use()
+    }
+
+    /// Who else looks at a lock that CPU 0 holds.
+    fn tries(&mut self) -> Outcome {
+        let (lock, cpu, other) = (self.sites[0].lock, P::cpu(), 1 % self.cpus);
+        if cpu == 0 {
+            self.require(0, !lock.is_locked(), "a new lock is free")?;
+            self.require(0, lock.try_lock(), "try_lock takes a free lock")?;
+            self.require(0, lock.is_locked(), "is_locked tells of a held lock")?;
+        }
+        self.meet();
+        if cpu == other {
+            self.require(0, !lock.try_lock(), "try_lock takes no held lock")?;
+            self.require(0, lock.is_locked(), "a try_lock that fails leaves no trace")?;
+        }
+        self.meet();
+        if cpu == 0 {
+            lock.unlock();
+            self.require(0, !lock.is_locked(), "an unlocked lock is free")?;
+        }
+        self.meet();
+        if cpu == other {
+            self.require(0, lock.try_lock(), "a lock can be taken again")?;
+            lock.unlock();
+        }
+        Ok(())
+    }
+
+    /// Takes some of the locks, each inside the one before, and releases them again.
+    fn nest(&self, round: u32) -> Outcome {
+        // Other sets in other rounds and on other CPUs; always in the same order, or they would
+        // wait for each other.
+        let set = 1 + (round * 7 + P::cpu() * 3) % ((1 << self.sites.len()) - 1);
+        let chosen = |site: &usize| set & 1 << site != 0;
+        for site in (0..self.sites.len()).filter(chosen) {
+            self.sites[site].lock.lock();
+            self.alone(site)?;
+        }
+        let last = self.sites.len() - 1;
+        for step in 0..self.sites.len() {
+            let site = if round.is_multiple_of(2) {
+                last - step
+            } else {
+                step
+            };
+            if chosen(&site) {
+                self.sites[site].lock.unlock();
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<P: Platform, L: RawRwLock> Suite<'_, P, L> {
+    /// What a reader-writer lock must do beyond [`exclusive`](Self::exclusive), which its write side
+    /// passes as a lock of its own.
+    ///
+    /// # Errors
+    /// As [`exclusive`](Self::exclusive).
+    pub fn shared(&mut self) -> Outcome {
+        self.rw_tries()?;
+        self.meet();
+        self.read_together()?;
+        self.meet();
+        let mut writes = 0;
+        for round in 0..self.rounds {
+            let lock = self.sites[0].lock;
+            if (round + P::cpu()).is_multiple_of(4) {
+                if round % 3 != 2 || !lock.try_write() {
+                    lock.write();
+                }
+                self.alone(0)?;
+                lock.write_unlock();
+                writes += 1;
+            } else {
+                if round % 3 != 2 || !lock.try_read() {
+                    lock.read();
+                }
+                self.among_readers()?;
+                lock.read_unlock();
+            }
+        }
+        // Everybody's writes, added up where all can see them.
+        let total = &self.sites[0].guarded.readers;
+        self.meet();
+        total.fetch_add(writes, AcqRel);
+        self.meet();
+        let writes = total.load(Relaxed);
+        self.complete(0, writes)?;
+        let free = !self.sites[0].lock.is_locked();
+        self.require(0, free, "every lock is free at the end")?;
+        self.no_node_in_use()
+    }
+
+    fn rw_tries(&mut self) -> Outcome {
+        let (lock, cpu, other) = (self.sites[0].lock, P::cpu(), 1 % self.cpus);
+        if cpu == 0 {
+            self.require(0, !lock.is_locked(), "a new lock is free")?;
+            self.require(0, lock.try_read(), "try_read takes a free lock")?;
+            self.require(0, lock.is_locked(), "is_locked tells of a reader")?;
+        }
+        self.meet();
+        if cpu == other {
+            self.require(0, lock.try_read(), "try_read joins a reader")?;
+            self.require(0, !lock.try_write(), "try_write does not join a reader")?;
+            lock.read_unlock();
+            self.require(
+                0,
+                lock.is_locked(),
+                "one reader's release is not the other's",
+            )?;
+        }
+        self.meet();
+        if cpu == 0 {
+            lock.read_unlock();
+            self.require(0, !lock.is_locked(), "the last reader frees the lock")?;
+            self.require(0, lock.try_write(), "try_write takes a free lock")?;
+        }
+        self.meet();
+        if cpu == other {
+            self.require(0, !lock.try_read(), "try_read does not join a writer")?;
+            self.require(0, !lock.try_write(), "try_write does not join a writer")?;
+            self.require(0, lock.is_locked(), "a try that fails leaves no trace")?;
+        }
+        self.meet();
+        if cpu == 0 {
+            lock.write_unlock();
+            self.require(0, !lock.is_locked(), "the writer frees the lock")?;
+        }
+        Ok(())
+    }
+
+    /// All CPUs inside at the same time: none leaves before all are in.
+    fn read_together(&mut self) -> Outcome {
+        let lock = self.sites[0].lock;
+        lock.read();
+        self.meet();
+        self.require(0, !lock.try_write(), "no writer gets in beside readers")?;
+        self.among_readers()?;
+        self.meet();
+        lock.read_unlock();
+        Ok(())
+    }
+
+    /// Inside with other readers at most.
+    fn among_readers(&self) -> Outcome {
+        let guarded = self.sites[0].guarded;
+        guarded.readers.fetch_add(1, Relaxed);
+        let no_writer = guarded.owner.load(Relaxed) == 0;
+        self.require(0, no_writer, "no writer is inside beside a reader")?;
+        let first = guarded.first.load(Relaxed);
+        P::relax();
+        let still = guarded.second.load(Relaxed) == first && guarded.owner.load(Relaxed) == 0;
+        self.require(0, still, "nothing changes under a reader")?;
+        guarded.readers.fetch_add(u32::MAX, Relaxed);
+        Ok(())
+    }
+}
+
+/// What does not hold of the events that all CPUs together have counted, after the last of them has
+/// left its last lock; `None` if they fit together.
+pub fn inconsistency(count: impl Fn(LockEvent) -> u64) -> Option<&'static str> {
+    use LockEvent::*;
+    let relations = [
+        (PvKickUnlock, LockSlowpath, "a head is hashed once at most"),
+        (PvKickUnlock, PvHashHops, "a kick follows an entry"),
+        (PvKickWake, PvKickUnlock, "a wake-up follows a kick"),
+        (PvWaitAgain, PvWaitHead, "halting again is halting"),
+        (PvWaitEarly, PvWaitNode, "halting early is halting"),
+        (
+            PvSpuriousWakeup,
+            PvWaitNode,
+            "an idle wake-up follows a halt",
+        ),
+        (
+            LockUseNode3,
+            LockUseNode2,
+            "a third node comes after a second",
+        ),
+        (
+            LockUseNode4,
+            LockUseNode3,
+            "a fourth node comes after a third",
+        ),
+    ];
+    let broken = relations
+        .iter()
+        .find(|(less, more, _)| count(*less) > count(*more));
+    broken.map(|(_, _, what)| *what)
+}
