@@ -87,6 +87,7 @@ pub mod rwlock;
 pub mod tas;
 pub mod ticket;
 pub mod trace;
+pub mod wait;
 pub mod word;
 
 pub use event::LockEvent;

@@ -2,6 +2,7 @@
 
 use crate::Platform;
 use crate::atomic::{Atomic, ConstZero};
+use crate::wait::{OsqNode, Waiter};
 use core::fmt;
 
 /// Lock contexts a CPU can wait in at once: task, soft interrupt, interrupt, NMI.
@@ -47,6 +48,10 @@ pub struct PerCpu<P: Platform> {
     pub nodes: [Node<P>; MAX_NODES],
     /// When this CPU was last kicked, in ticks; 0 once it has noticed.
     pub kick_time: P::U64,
+    /// This CPU's place among optimistic spinners.
+    pub osq: OsqNode<P>,
+    /// What sleeping locks keep for the CPU's only task, on platforms without others.
+    pub waiter: Waiter<P>,
     /// For each node what the algorithm that uses it wants to remember; see there.
     pub tags: [P::U64; MAX_NODES],
 }
@@ -56,6 +61,8 @@ impl<P: Platform> Default for PerCpu<P> {
         Self {
             nodes: core::array::from_fn(|_| Node::default()),
             kick_time: P::U64::new(0),
+            osq: OsqNode::default(),
+            waiter: Waiter::default(),
             tags: core::array::from_fn(|_| P::U64::new(0)),
         }
     }
@@ -76,6 +83,8 @@ where
             }
         }; MAX_NODES],
         kick_time: P::U64::ZERO,
+        osq: OsqNode::ZERO,
+        waiter: Waiter::ZERO,
         tags: [const { P::U64::ZERO }; MAX_NODES],
     };
 }

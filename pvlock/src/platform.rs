@@ -5,6 +5,7 @@ use crate::event::LockEvent;
 use crate::percpu::PerCpu;
 use crate::pv_hash::HashSlot;
 use crate::trace::TraceEvent;
+use crate::wait::Waiter;
 use crate::word::LockWord;
 use core::sync::atomic::Ordering;
 
@@ -125,6 +126,46 @@ pub trait Platform: Sized + Send + Sync + 'static {
     /// 2^15 is what Linux uses on x86 and powerpc: 0.2 to 1.6 ms, depending on the cost of `pause`.
     fn pv_spin_threshold() -> u32 {
         1 << 15
+    }
+
+    /// The executing task, counted from 0 without gaps, below 2^20. Unless a platform says otherwise
+    /// each CPU executes one task, which has its number and blocks by halting.
+    fn task() -> u32 {
+        Self::cpu()
+    }
+
+    /// What a sleeping lock keeps for `task` while it waits.
+    fn waiter(task: u32) -> &'static Waiter<Self> {
+        &Self::percpu(task).waiter
+    }
+
+    /// Blocks the executing task until it is woken, provided that `asleep` holds for `word`; with
+    /// respect to [`wake`](Self::wake) as [`halt_while`](Self::halt_while) is to `kick`. May return
+    /// early.
+    fn block_while<W: Watch>(word: &W, asleep: impl Fn(W::Value) -> bool) {
+        Self::halt_while(word, asleep);
+    }
+
+    /// Ends the present or the next block of `task`. Harmless if it is not blocked. A release, as
+    /// [`kick`](Self::kick).
+    fn wake(task: u32) {
+        Self::kick(task);
+    }
+
+    /// The CPU that executes `task` now, as far as the guest's scheduler knows (the hypervisor may
+    /// have descheduled that CPU); `None` if the task is blocked or waits for its turn.
+    fn task_cpu(task: u32) -> Option<u32> {
+        Some(task)
+    }
+
+    /// Whether another task waits for this CPU and the executing one has had its share.
+    fn need_resched() -> bool {
+        false
+    }
+
+    /// Whether the executing task is to end: a wait that can be killed gives up then.
+    fn killed() -> bool {
+        false
     }
 
     /// Counts `n` more of `event` on this CPU.

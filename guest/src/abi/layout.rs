@@ -4,7 +4,7 @@ use super::{Control, Header, LockSlot, VcpuArea};
 use core::mem::{align_of, offset_of, size_of};
 
 /// Bytes of one CPU's lock storage (`pvlock::PerCpu` on atomics of native size).
-const PERCPU_BYTES: usize = 128;
+const PERCPU_BYTES: usize = 256;
 /// Bytes of one slot of the pv hash table (`pvlock::pv_hash::HashSlot`, likewise).
 const HASH_SLOT_BYTES: usize = 16;
 /// Alignment of each part.

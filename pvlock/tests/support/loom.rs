@@ -73,6 +73,8 @@ loom::lazy_static! {
         percpu: std::array::from_fn(|_| PerCpu {
             nodes: std::array::from_fn::<_, MAX_NODES, _>(|_| Default::default()),
             kick_time: U64::Statistics(std::sync::atomic::AtomicU64::new(0)),
+            osq: Default::default(),
+            waiter: Default::default(),
             tags: std::array::from_fn(|_| U64::new(0)),
         }),
         hash: Default::default(),

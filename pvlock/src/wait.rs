@@ -1,0 +1,55 @@
+//! What sleeping locks keep outside themselves: a place in a wait list for each task, and a place
+//! among the optimistic spinners for each CPU.
+
+use crate::Platform;
+use crate::atomic::{Atomic, ConstZero};
+
+/// A task's place in the wait list of the one lock that it waits for.
+///
+/// Tasks are named by their number plus one, 0 is nobody; a name means the same to guest, host and
+/// simulator. All but [`granted`](Self::granted) belongs to whoever holds the lock's wait lock.
+#[repr(C)]
+pub struct Waiter<P: Platform> {
+    /// Who waits behind.
+    pub next: P::U32,
+    /// Who waits before.
+    pub prev: P::U32,
+    /// What is waited for, and flags, as the lock defines them.
+    pub state: P::U32,
+    /// Set by whoever gives the lock to this waiter.
+    pub granted: P::U32,
+    /// When the wait began or times out, in ticks.
+    pub since: P::U64,
+}
+
+/// A CPU's place in a queue of optimistic spinners. CPUs are named by their number plus one.
+#[repr(C)]
+pub struct OsqNode<P: Platform> {
+    /// Who spins behind.
+    pub next: P::U32,
+    /// Who spins before.
+    pub prev: P::U32,
+    /// 1 once this CPU may spin on the lock itself.
+    pub locked: P::U32,
+}
+
+macro_rules! zeroed {
+    ($name:ident: $($field:ident: $atomic:ident),+) => {
+        impl<P: Platform> Default for $name<P> {
+            fn default() -> Self {
+                Self { $($field: P::$atomic::new(0),)+ }
+            }
+        }
+
+        impl<P: Platform> ConstZero for $name<P>
+        where
+            P::U32: ConstZero,
+            P::U64: ConstZero,
+        {
+            const ZERO: Self = Self { $($field: P::$atomic::ZERO,)+ };
+        }
+    };
+}
+
+zeroed!(Waiter: next: U32, prev: U32, state: U32, granted: U32, since: U64);
+zeroed!(OsqNode: next: U32, prev: U32, locked: U32);
