@@ -21,6 +21,7 @@ pub mod switches;
 pub mod thread;
 mod vcpu;
 mod vm;
+pub mod yielding;
 
 pub use cpl::Cpl;
 pub use error::VmmError;

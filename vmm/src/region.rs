@@ -1,5 +1,6 @@
 //! The host's side of the shared region: every access goes through `vm-memory`.
 
+use crate::yielding::Yielded;
 use guest::abi::{
     Control, Counter, Header, LOG_BYTES, Layout, LockSlot, MAGIC, Params, StealTime, Task,
     TraceRing, VERSION, VcpuArea,
@@ -206,6 +207,20 @@ impl Region {
             self.layout.vcpu(cpu) + offset_of!(VcpuArea, counters),
             Counter::COUNT,
         )
+    }
+
+    /// Counts how a yield of vCPU `cpu` ended. Only the vCPU's own thread may, as only the vCPU itself
+    /// changes its counters, and not while it is in the guest.
+    ///
+    /// # Errors
+    /// As all accesses.
+    pub fn count_yield(&self, cpu: usize, yielded: Yielded) -> Result<()> {
+        for &counter in yielded.counters() {
+            let offset = offset_of!(VcpuArea, counters) + 8 * counter.index();
+            let offset = self.layout.vcpu(cpu) + offset;
+            self.store(offset, self.load::<u64>(offset)? + 1)?;
+        }
+        Ok(())
     }
 
     /// Acquisitions of all vCPUs so far.

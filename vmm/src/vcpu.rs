@@ -11,13 +11,13 @@
 use crate::error::VmmError;
 use crate::host_trace::{ExitReason, HostStep, HostTrace};
 use crate::report::Registers;
+use crate::yielding::Target;
 use guest::abi::{Doorbell, EXIT_DONE, EXIT_PANIC};
 use kvm_ioctls::{VcpuExit, VcpuFd};
-use rustix::process::Pid;
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedSender;
 use vmm_sys_util::eventfd::EventFd;
@@ -94,9 +94,8 @@ pub(crate) struct Shared {
     /// Somebody wants to see the registers.
     pub(crate) snapshot_wanted: AtomicBool,
     pub(crate) snapshot: Mutex<Option<Registers>>,
-    /// The thread is blocked in a halt.
-    pub(crate) halted: AtomicBool,
-    tid: AtomicI32,
+    /// Its thread, as the other vCPUs see it.
+    pub(crate) target: Target,
 }
 
 impl Shared {
@@ -109,13 +108,8 @@ impl Shared {
             stop: AtomicBool::new(false),
             snapshot_wanted: AtomicBool::new(false),
             snapshot: Mutex::new(None),
-            halted: AtomicBool::new(false),
-            tid: AtomicI32::new(0),
+            target: Target::default(),
         })
-    }
-
-    pub(crate) fn tid(&self) -> Option<Pid> {
-        Pid::from_raw(self.tid.load(Ordering::Acquire))
     }
 }
 
@@ -123,7 +117,8 @@ impl Shared {
 pub(crate) struct Vcpu {
     pub(crate) number: usize,
     pub(crate) fd: VcpuFd,
-    pub(crate) shared: std::sync::Arc<Shared>,
+    /// What each vCPU of the VM shares, itself included.
+    pub(crate) all: Arc<[Shared]>,
     pub(crate) region: crate::Region,
     pub(crate) events: UnboundedSender<Event>,
 }
@@ -156,11 +151,7 @@ impl Exit {
 impl Vcpu {
     /// Runs the vCPU until it ends, fails or is told to stop; says on the channel how it ended.
     pub(crate) fn run(mut self) {
-        // Release pairs with the Acquire in tid(): nothing is published but the number itself.
-        self.shared.tid.store(
-            rustix::thread::gettid().as_raw_nonzero().get(),
-            Ordering::Release,
-        );
+        self.own().target.set_thread();
         let vcpu = self.number;
         let event = match self.run_guest() {
             Ok(Some(EXIT_PANIC)) => {
@@ -175,23 +166,28 @@ impl Vcpu {
         let _ = self.events.send(event);
     }
 
+    /// What this vCPU shares.
+    fn own(&self) -> &Shared {
+        &self.all[self.number]
+    }
+
     /// The exit code, or `None` if the vCPU was told to stop.
     fn run_guest(&mut self) -> Result<Option<u32>, VmmError> {
         loop {
-            if self.shared.stop.load(Ordering::Acquire) {
+            if self.own().stop.load(Ordering::Acquire) {
                 return Ok(None);
             }
             self.take_snapshot();
-            self.shared.trace.note(HostStep::Enter);
+            self.own().trace.note(HostStep::Enter);
             let exit = self.enter()?;
-            self.shared.trace.note(HostStep::Exit(exit.kind()));
+            self.own().trace.note(HostStep::Exit(exit.kind()));
             tracing::trace!(vcpu = self.number, exit = ?exit.kind(), "left the guest");
             match exit {
                 Exit::Store(address, data) => match self.serve(address, &data)? {
                     Some(code) => return Ok(Some(code)),
                     None => continue,
                 },
-                Exit::Interrupted => count(&self.shared.exits.signal),
+                Exit::Interrupted => count(&self.own().exits.signal),
                 Exit::Shutdown => {
                     return Err(VmmError::TripleFault {
                         vcpu: self.number,
@@ -230,72 +226,60 @@ impl Vcpu {
     fn serve(&mut self, address: u64, data: &[u8]) -> Result<Option<u32>, VmmError> {
         let vcpu = self.number;
         let (Some(bell), Ok(value)) = (Doorbell::from_address(address), data.try_into()) else {
-            let (data, registers) = (data.to_vec(), self.registers());
-            return Err(VmmError::BadStore {
-                vcpu,
-                address,
-                data,
-                registers,
-            });
+            return Err(self.bad_store(address, data));
         };
         let value = u32::from_le_bytes(value);
         match bell {
             Doorbell::Halt => {
-                count(&self.shared.exits.halt);
+                count(&self.own().exits.halt);
                 self.halt()?;
                 tracing::trace!(vcpu, "woken");
             }
             Doorbell::Yield => {
-                count(&self.shared.exits.yielded);
+                count(&self.own().exits.yielded);
                 tracing::trace!(vcpu, to = value, "yield");
-                // Linux offers a process no yield to a chosen thread. This lets any other runnable
-                // thread of this CPU go first.
-                rustix::thread::sched_yield();
+                let Some(target) = self.all.get(value as usize) else {
+                    return Err(self.bad_store(address, data));
+                };
+                let yielded = target.target.yield_to();
+                self.region.count_yield(vcpu, yielded)?;
             }
             Doorbell::Preempt => {
-                count(&self.shared.exits.preempt);
+                count(&self.own().exits.preempt);
                 tracing::trace!(vcpu, ns = value, "held off its CPU");
                 let begun = Instant::now();
                 std::thread::sleep(Duration::from_nanos(value.into()));
-                self.shared.trace.note(HostStep::injected(begun.elapsed()));
+                self.own().trace.note(HostStep::injected(begun.elapsed()));
             }
             Doorbell::Log => {
-                count(&self.shared.exits.log);
+                count(&self.own().exits.log);
                 let message = self.region.log(vcpu)?;
                 let _ = self.events.send(Event::Log { vcpu, message });
             }
             Doorbell::Exit => {
-                count(&self.shared.exits.exit);
+                count(&self.own().exits.exit);
                 return Ok(Some(if value == EXIT_PANIC {
                     EXIT_PANIC
                 } else {
                     EXIT_DONE
                 }));
             }
-            // An ioeventfd is registered for each vCPU's KICK: this vCPU does not exist.
-            Doorbell::Kick(_) => {
-                let (data, registers) = (data.to_vec(), self.registers());
-                return Err(VmmError::BadStore {
-                    vcpu,
-                    address,
-                    data,
-                    registers,
-                });
-            }
+            // An ioeventfd is registered for each vCPU's KICK: the target does not exist.
+            Doorbell::Kick(_) => return Err(self.bad_store(address, data)),
         }
         Ok(None)
     }
 
     /// Blocks until the vCPU is kicked, or has been since its last halt.
     fn halt(&mut self) -> Result<(), VmmError> {
-        self.shared.halted.store(true, Ordering::Relaxed);
-        self.shared.trace.note(HostStep::Blocked);
+        self.own().target.set_halted(true);
+        self.own().trace.note(HostStep::Blocked);
         let result = loop {
-            match self.shared.kick.read() {
+            match self.own().kick.read() {
                 Ok(_) => break Ok(()),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {
-                    count(&self.shared.exits.signal);
-                    if self.shared.stop.load(Ordering::Acquire) {
+                    count(&self.own().exits.signal);
+                    if self.own().stop.load(Ordering::Acquire) {
                         break Ok(());
                     }
                     self.take_snapshot();
@@ -308,9 +292,18 @@ impl Vcpu {
                 }
             }
         };
-        self.shared.trace.note(HostStep::Unblocked);
-        self.shared.halted.store(false, Ordering::Relaxed);
+        self.own().trace.note(HostStep::Unblocked);
+        self.own().target.set_halted(false);
         result
+    }
+
+    fn bad_store(&self, address: u64, data: &[u8]) -> VmmError {
+        VmmError::BadStore {
+            vcpu: self.number,
+            address,
+            data: data.to_vec(),
+            registers: self.registers(),
+        }
     }
 
     fn registers(&self) -> Box<Registers> {
@@ -319,9 +312,9 @@ impl Vcpu {
 
     fn take_snapshot(&self) {
         // Acquire pairs with the Release in Vm::registers(): the old snapshot is gone by then.
-        if self.shared.snapshot_wanted.swap(false, Ordering::AcqRel) {
+        if self.own().snapshot_wanted.swap(false, Ordering::AcqRel) {
             let mut snapshot = self
-                .shared
+                .own()
                 .snapshot
                 .lock()
                 .unwrap_or_else(|e| e.into_inner());

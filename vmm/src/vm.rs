@@ -56,13 +56,14 @@ pub struct Vm {
     fd: VmFd,
     region: Region,
     vcpus: Vec<VcpuHandle>,
+    /// What each vCPU's thread shares with us.
+    shared: Arc<[Shared]>,
     tsc_khz: u64,
     tsc_offset: u64,
 }
 
 #[derive(Debug)]
 struct VcpuHandle {
-    shared: Arc<Shared>,
     stats: Option<KvmStats>,
     thread: Option<JoinHandle<()>>,
 }
@@ -158,9 +159,13 @@ impl Vm {
         allow_signalling()?;
         let (events, receiver) = mpsc::unbounded_channel();
         // From here on, dropping `this` ends whatever has been started.
+        let traced = layout.trace_records() > 0;
         let mut this = Self {
             region,
             vcpus: Vec::with_capacity(count),
+            shared: (0..count)
+                .map(|_| Shared::new(traced))
+                .collect::<Result<_, _>>()?,
             tsc_khz,
             tsc_offset,
             fd: vm,
@@ -179,16 +184,19 @@ impl Vm {
         cpus: &[usize],
         events: &mpsc::UnboundedSender<Event>,
     ) -> Result<(), VmmError> {
-        let shared = Arc::new(Shared::new(self.region.layout().trace_records() > 0)?);
         let bell = Doorbell::Kick(u32::try_from(number).unwrap_or(u32::MAX)).address();
         self.fd
-            .register_ioevent(&shared.kick, &IoEventAddress::Mmio(bell), NoDatamatch)
+            .register_ioevent(
+                &self.shared[number].kick,
+                &IoEventAddress::Mmio(bell),
+                NoDatamatch,
+            )
             .map_err(VmmError::kvm("register a kick as ioeventfd"))?;
         let stats = KvmStats::open(&fd);
         let vcpu = Vcpu {
             number,
             fd,
-            shared: Arc::clone(&shared),
+            all: Arc::clone(&self.shared),
             region: self.region.clone(),
             events: events.clone(),
         };
@@ -206,7 +214,6 @@ impl Vm {
             })
             .map_err(VmmError::os("start a vCPU's thread"))?;
         self.vcpus.push(VcpuHandle {
-            shared,
             stats,
             thread: Some(thread),
         });
@@ -243,8 +250,7 @@ impl Vm {
     /// # Errors
     /// If its eventfd cannot be written.
     pub fn kick(&self, cpu: usize) -> Result<(), VmmError> {
-        self.vcpus[cpu]
-            .shared
+        self.shared[cpu]
             .kick
             .write(1)
             .map_err(VmmError::os("kick a vCPU"))
@@ -252,12 +258,12 @@ impl Vm {
 
     /// The host thread of vCPU `cpu`, once it runs.
     pub fn tid(&self, cpu: usize) -> Option<Pid> {
-        self.vcpus[cpu].shared.tid()
+        self.shared[cpu].target.tid()
     }
 
     /// Takes away what has been noted of vCPU `cpu` for a trace, if the VM is traced.
     pub fn take_host_events(&self, cpu: usize) -> Vec<HostEvent> {
-        self.vcpus[cpu].shared.trace.take()
+        self.shared[cpu].trace.take()
     }
 
     /// What to add to the host's TSC to get the guest's, modulo 2^64.
@@ -267,12 +273,12 @@ impl Vm {
 
     /// Whether vCPU `cpu` is halted.
     pub fn is_halted(&self, cpu: usize) -> bool {
-        self.vcpus[cpu].shared.halted.load(Ordering::Relaxed)
+        self.shared[cpu].target.is_halted()
     }
 
     /// Exits of vCPU `cpu` to the VMM, by kind.
     pub fn exits(&self, cpu: usize) -> BTreeMap<String, u64> {
-        self.vcpus[cpu].shared.exits.by_name()
+        self.shared[cpu].exits.by_name()
     }
 
     /// KVM's statistics of vCPU `cpu`; empty if this KVM has none.
@@ -286,33 +292,26 @@ impl Vm {
 
     /// Registers of all vCPUs, taken by interrupting them; `None` for one that does not answer.
     pub fn registers(&self) -> Vec<Option<Registers>> {
-        for vcpu in &self.vcpus {
-            *vcpu
-                .shared
-                .snapshot
-                .lock()
-                .unwrap_or_else(|e| e.into_inner()) = None;
+        for vcpu in self.shared.iter() {
+            *vcpu.snapshot.lock().unwrap_or_else(|e| e.into_inner()) = None;
             // Release pairs with the AcqRel in Vcpu::take_snapshot().
-            vcpu.shared.snapshot_wanted.store(true, Ordering::Release);
+            vcpu.snapshot_wanted.store(true, Ordering::Release);
         }
         let deadline = Instant::now() + SNAPSHOT_PATIENCE;
-        let answer = |vcpu: &VcpuHandle| {
-            vcpu.shared
-                .snapshot
-                .lock()
-                .unwrap_or_else(|e| e.into_inner())
-                .clone()
+        let answer = |vcpu: &Shared| {
+            let snapshot = vcpu.snapshot.lock();
+            snapshot.unwrap_or_else(|e| e.into_inner()).clone()
         };
         self.signal_until(|vcpu| answer(vcpu).is_some() || Instant::now() > deadline);
-        self.vcpus.iter().map(answer).collect()
+        self.shared.iter().map(answer).collect()
     }
 
     /// Ends all vCPU threads, wherever they are.
     pub fn stop(&mut self) {
-        for vcpu in &self.vcpus {
+        for vcpu in self.shared.iter() {
             // Release: the thread's Acquire load ends its loop; nothing else depends on it.
-            vcpu.shared.stop.store(true, Ordering::Release);
-            let _ = vcpu.shared.kick.write(1);
+            vcpu.stop.store(true, Ordering::Release);
+            let _ = vcpu.kick.write(1);
         }
         self.signal_until(|_| false);
         for vcpu in &mut self.vcpus {
@@ -324,11 +323,11 @@ impl Vm {
 
     /// Signals each vCPU's thread until `enough` holds or it has ended. Again and again, because a
     /// signal that arrives just before KVM_RUN or a blocking read does not interrupt it.
-    fn signal_until(&self, enough: impl Fn(&VcpuHandle) -> bool) {
-        for vcpu in &self.vcpus {
+    fn signal_until(&self, enough: impl Fn(&Shared) -> bool) {
+        for (vcpu, shared) in self.vcpus.iter().zip(self.shared.iter()) {
             while let Some(thread) = &vcpu.thread
                 && !thread.is_finished()
-                && !enough(vcpu)
+                && !enough(shared)
             {
                 let _ = thread.kill(SIGRTMIN());
                 std::thread::sleep(SIGNAL_PERIOD);

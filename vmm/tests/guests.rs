@@ -403,3 +403,25 @@ fn a_vcpu_cannot_be_placed_on_a_cpu_that_does_not_exist() {
         other => panic!("{other:?}"),
     }
 }
+
+#[test]
+fn a_yield_to_a_halted_vcpu_is_futile_and_counted_as_that() {
+    if !kvm_is_here() {
+        return;
+    }
+    let (vm, _events) = start(
+        Params {
+            workload: Workload::Probe as u64,
+            ..spin(LockKind::Tas)
+        },
+        2,
+    );
+    work(&vm);
+    wait_for("the probe is done", || all_are(&vm, Task::Done));
+    assert_eq!(total(&vm, Counter::Yields), guest::workload::probe::TRIALS);
+    // vCPU 1 is halted when it is yielded to, unless the host was very busy.
+    assert!(total(&vm, Counter::YieldsToHalted) > 0);
+    let futile = total(&vm, Counter::FutileYields);
+    let told = total(&vm, Counter::YieldsToHalted) + total(&vm, Counter::YieldsToRunning);
+    assert!(told <= futile && futile <= total(&vm, Counter::Yields));
+}

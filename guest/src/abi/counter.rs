@@ -49,6 +49,12 @@ counters! {
     Kicks = "kicks",
     /// Directed yields.
     Yields = "yields",
+    /// Directed yields that gave nothing: the target ran already, was halted, or did not get to run.
+    FutileYields = "futile_yields",
+    /// Of them, to a vCPU that ran already.
+    YieldsToRunning = "yields_to_running",
+    /// Of them, to a vCPU that was halted.
+    YieldsToHalted = "yields_to_halted",
 }
 
 impl Counter {

@@ -90,6 +90,8 @@ pub struct Summary {
     pub spurious_wakes: u64,
     /// Directed yields.
     pub yields: u64,
+    /// Those of them that gave nothing.
+    pub futile_yields: u64,
     /// Exits to the VMM by kind.
     pub exits: BTreeMap<String, u64>,
     /// Every lock event by name.
@@ -153,6 +155,7 @@ impl Summary {
             kicks: total(Counter::Kicks),
             spurious_wakes: total(Counter::Lock(LockEvent::PvSpuriousWakeup)),
             yields: total(Counter::Yields),
+            futile_yields: total(Counter::FutileYields),
             exits,
             events: LockEvent::ALL
                 .iter()

@@ -284,5 +284,16 @@ fn of_summary(lock: Lock, summary: &Summary, nothing_ran: bool) -> Vec<Warning> 
             format!("{lock}: 0 halts; its paravirtual slow path never came to halting"),
         ));
     }
+    if summary.futile_yields * 2 > summary.yields {
+        warnings.push(Warning::about(
+            lock,
+            "yields_futile",
+            format!(
+                "{lock}: {} of {} directed yields were futile: the target ran already, was halted, \
+                 or did not get to run",
+                summary.futile_yields, summary.yields
+            ),
+        ));
+    }
     warnings
 }

@@ -63,7 +63,7 @@ pub struct Costs {
     pub kick_halted: Cost,
     /// From sending the kick to running again.
     pub kick_to_run: Cost,
-    /// A directed yield.
+    /// A directed yield to a halted vCPU, which is futile: what it costs to find that out.
     pub yield_to: Cost,
 }
 
@@ -169,6 +169,12 @@ fn consequences(
             ));
         }
     }
+    found.push(format!(
+        "A directed yield makes the yielder sleep {} us at a time until the target has run, at most \
+         {} ms: Linux offers a process no yield to a chosen thread.",
+        vmm::yielding::STEP.as_micros(),
+        vmm::yielding::BOUND.as_millis()
+    ));
     if host.allowed_cpus.len() < 2 {
         found.push("Only one CPU may be used: vCPUs never run at the same time.".into());
     }

@@ -114,7 +114,7 @@ pub(super) fn text(findings: &Findings) -> String {
                 "kick_running" => "kick, target runs",
                 "kick_halted" => "kick, target halted",
                 "kick_to_run" => "kick to run",
-                _ => "yield",
+                _ => "yield, target halted",
             };
             let (p50, p99) = (us(cost.p50_ns), us(cost.p99_ns));
             let _ = writeln!(text, "    {meaning:<20}{p50:>12}{p99:>14}");

@@ -20,11 +20,12 @@ use std::io;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{self, UnboundedSender};
 use vmm::host_trace::{HostEvent, HostStep, HostTrace};
+use vmm::yielding::Target;
 use vmm::{Event, Region, VmmError};
 
 /// How long threads get to end. One that has not ended by then is stuck, and is left behind.
@@ -33,14 +34,28 @@ const PATIENCE: Duration = Duration::from_secs(1);
 thread_local! {
     /// The address of this thread's area.
     static AREA: Cell<usize> = const { Cell::new(0) };
+    /// What its VM and the other threads know of it.
+    static HOST: OnceCell<Host> = const { OnceCell::new() };
+}
+
+/// This thread's place among those of its VM.
+struct Host {
     /// Where to note what the host does with this thread.
-    static NOTES: OnceCell<Arc<HostTrace>> = const { OnceCell::new() };
+    notes: Arc<HostTrace>,
+    /// The threads of the VM's vCPUs.
+    all: Arc<[Target]>,
+    vcpu: usize,
 }
 
 fn note(step: HostStep) {
-    NOTES.with(|notes| {
-        if let Some(notes) = notes.get() {
-            notes.note(step);
+    HOST.with(|host| {
+        if let Some(host) = host.get() {
+            match step {
+                HostStep::Blocked => host.all[host.vcpu].set_halted(true),
+                HostStep::Unblocked => host.all[host.vcpu].set_halted(false),
+                _ => {}
+            }
+            host.notes.note(step);
         }
     });
 }
@@ -99,10 +114,16 @@ impl<const TRACE: bool> Platform for HostThread<TRACE> {
         }
     }
 
-    fn yield_to(_cpu: u32) {
-        Self::vcpu().count(Counter::Yields, 1);
-        // Linux offers a process no yield to a chosen thread.
-        rustix::thread::sched_yield();
+    fn yield_to(cpu: u32) {
+        let vcpu = Self::vcpu();
+        vcpu.count(Counter::Yields, 1);
+        HOST.with(|host| {
+            if let Some(target) = host.get().and_then(|host| host.all.get(cpu as usize)) {
+                for &counter in target.yield_to().counters() {
+                    vcpu.count(counter, 1);
+                }
+            }
+        });
     }
 
     #[inline(always)]
@@ -179,10 +200,11 @@ struct Vm {
     instrumented: bool,
     khz: u64,
     threads: Vec<Thread>,
+    /// The threads, as they see each other.
+    targets: Arc<[Target]>,
 }
 
 struct Thread {
-    tid: Arc<AtomicI32>,
     notes: Arc<HostTrace>,
     handle: Option<JoinHandle<()>>,
 }
@@ -198,6 +220,7 @@ pub(super) fn start(mut params: Params, affinity: &[Vec<usize>]) -> Result<Start
         instrumented: params.instrumented(),
         khz: params.tsc_khz,
         threads: Vec::new(),
+        targets: affinity.iter().map(|_| Target::default()).collect(),
     };
     for (vcpu, cpus) in affinity.iter().enumerate() {
         vm.start_vcpu(vcpu, cpus, events.clone())?;
@@ -213,24 +236,24 @@ impl Vm {
         events: UnboundedSender<Event>,
     ) -> Result<(), VmmError> {
         let area = self.region.vcpu_host_address(vcpu)?;
-        let tid = Arc::new(AtomicI32::new(0));
         let notes = Arc::new(HostTrace::new(self.region.layout().trace_records() > 0));
-        let own_notes = Arc::clone(&notes);
+        let host = Host {
+            notes: Arc::clone(&notes),
+            all: Arc::clone(&self.targets),
+            vcpu,
+        };
         let instrumented = self.instrumented;
         let (placed, placement) = std::sync::mpsc::channel();
-        let (wanted, own_tid) = (cpus.to_vec(), Arc::clone(&tid));
+        let wanted = cpus.to_vec();
         let body = move || {
             let result = vmm::thread::set_affinity(&wanted);
-            own_tid.store(
-                rustix::thread::gettid().as_raw_nonzero().get(),
-                Ordering::Release,
-            );
+            host.all[vcpu].set_thread();
             let ok = result.is_ok();
             let _ = placed.send(result);
             if ok {
                 AREA.set(area);
-                NOTES.with(|notes| {
-                    notes.get_or_init(|| own_notes);
+                HOST.with(|this| {
+                    this.get_or_init(|| host);
                 });
                 let body = if instrumented {
                     workload::run::<HostThread<true>>
@@ -257,7 +280,6 @@ impl Vm {
             })?;
         self.threads.push(Thread {
             notes,
-            tid,
             handle: Some(handle),
         });
         let affinity = |source| VmmError::Affinity {
@@ -300,7 +322,7 @@ impl RunningVm for Vm {
     }
 
     fn tid(&self, vcpu: usize) -> Option<Pid> {
-        Pid::from_raw(self.threads[vcpu].tid.load(Ordering::Acquire))
+        self.targets[vcpu].tid()
     }
 
     fn exits(&self, _vcpu: usize) -> BTreeMap<String, u64> {

@@ -251,11 +251,13 @@ impl CompareReport {
                 "halts",
                 "kicks",
                 "spurious",
+                "yields",
+                "futile",
                 "exits",
                 "CPUs",
             ],
         );
-        for (LockResult { lock, summary, .. }, _) in self.with_kinds() {
+        for (LockResult { lock, summary, .. }, kind) in self.with_kinds() {
             table.row(vec![
                 (*lock).to_owned(),
                 count(summary.acquisitions),
@@ -263,11 +265,13 @@ impl CompareReport {
                 rate(summary.rate(summary.halts)),
                 rate(summary.rate(summary.kicks)),
                 rate(summary.rate(summary.spurious_wakes)),
+                yields(kind, summary),
+                futile_yields(kind, summary),
                 rate(summary.rate(summary.all_exits())),
                 format!("{:.2}", summary.rate(summary.cpu_ns) / 1e9),
             ]);
         }
-        table
+        table.without_empty_columns("-")
     }
 
     fn with_kinds(&self) -> impl Iterator<Item = (&LockResult, Lock)> {
@@ -299,6 +303,8 @@ impl CompareReport {
             "halts",
             "kicks",
             "spurious_wakes",
+            "yields",
+            "futile_yields",
             "exits",
             "cpu_ns",
             "critical_ns",
@@ -338,6 +344,8 @@ impl CompareReport {
                 summary.halts.to_string(),
                 summary.kicks.to_string(),
                 summary.spurious_wakes.to_string(),
+                summary.yields.to_string(),
+                summary.futile_yields.to_string(),
                 summary.all_exits().to_string(),
                 summary.cpu_ns.to_string(),
                 csv::maybe(summary.critical_ns),
@@ -372,6 +380,24 @@ fn verdict(result: &LockResult) -> &'static str {
 
 fn ratios((lo, hi): (f64, f64)) -> String {
     format!("{} .. {}", ratio(lo), ratio(hi))
+}
+
+/// Directed yields per second, of a lock that yields.
+pub(super) fn yields(lock: Lock, summary: &Summary) -> String {
+    if lock.traits().yields {
+        rate(summary.rate(summary.yields))
+    } else {
+        "-".to_owned()
+    }
+}
+
+/// Share of the directed yields that were futile, if there were any.
+pub(super) fn futile_yields(lock: Lock, summary: &Summary) -> String {
+    if lock.traits().yields && summary.yields > 0 {
+        share(summary.futile_yields, summary.yields)
+    } else {
+        "-".to_owned()
+    }
 }
 
 /// What waiters of that lock do, so that nobody takes a spinning lock for a halting one.

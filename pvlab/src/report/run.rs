@@ -1,6 +1,6 @@
 //! The report of a run, down to each vCPU.
 
-use super::compare::{broken_line, slow_path};
+use super::compare::{broken_line, futile_yields, slow_path, yields};
 use super::csv;
 use super::doc::{Block, Table, render};
 use super::headline::{achieved, headline, starts, workload};
@@ -176,6 +176,8 @@ impl RunReport {
                 "halts",
                 "kicks",
                 "spurious",
+                "yields",
+                "futile",
                 "exits",
                 "CPUs",
             ],
@@ -196,11 +198,13 @@ impl RunReport {
                 rate(summary.rate(summary.halts)),
                 rate(summary.rate(summary.kicks)),
                 rate(summary.rate(summary.spurious_wakes)),
+                yields(spec.lock, summary),
+                futile_yields(spec.lock, summary),
                 rate(summary.rate(summary.all_exits())),
                 format!("{:.2}", summary.rate(summary.cpu_ns) / 1e9),
             ]);
         }
-        table
+        table.without_empty_columns("-")
     }
 
     /// Every vCPU with the number of its VM and its own within it.
