@@ -5,6 +5,7 @@
 #![cfg_attr(not(test), no_std)]
 
 pub mod abi;
+pub mod dispatch;
 pub mod hist;
 pub mod machine;
 pub mod trace;

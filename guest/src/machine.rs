@@ -21,6 +21,30 @@ pub trait Machine: Platform {
     /// Gives up the CPU for `ns`, as if the hypervisor had preempted this vCPU.
     fn hold_off(ns: u32);
 
+    /// Locks `lock` by a call whose target the host has written.
+    ///
+    /// # Safety
+    /// `lock` points to a lock of the kind that the host has patched this code for.
+    ///
+    /// # Panics
+    /// On a machine whose code is not patched.
+    #[allow(unsafe_code)] // Of a lock without a type.
+    unsafe fn patched_lock(_lock: *const ()) {
+        unreachable!("only an image of its own can be patched");
+    }
+
+    /// Unlocks `lock` likewise.
+    ///
+    /// # Safety
+    /// As [`Self::patched_lock`].
+    ///
+    /// # Panics
+    /// As [`Self::patched_lock`].
+    #[allow(unsafe_code)]
+    unsafe fn patched_unlock(_lock: *const ()) {
+        unreachable!("only an image of its own can be patched");
+    }
+
     /// Shows `message` to the host.
     fn log(message: &str);
 }

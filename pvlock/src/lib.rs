@@ -77,6 +77,7 @@ pub mod conformance;
 pub mod event;
 #[cfg(feature = "lock_api")]
 mod lock_api;
+mod operations;
 pub mod percpu;
 mod platform;
 pub mod pv_hash;
@@ -91,6 +92,7 @@ pub mod wait;
 pub mod word;
 
 pub use event::LockEvent;
+pub use operations::Operations;
 pub use percpu::{MAX_NODES, NodeRef, PerCpu};
 pub use platform::Platform;
 pub use qspinlock::{RawPvQSpinLock, RawQSpinLock};

@@ -1,7 +1,7 @@
 //! Every lock by name: the one list from which tools, guests and tests pick.
 
 use crate::raw::WriteSide;
-use crate::{Platform, RawLock, RawRwLock};
+use crate::{Operations, Platform, RawLock, RawRwLock};
 use core::fmt;
 
 /// What to do with a lock type once it is known: see [`LockKind::visit`].
@@ -37,6 +37,8 @@ impl fmt::Display for WordState {
 macro_rules! locks {
     (@exclusive spin $lock:ty, $visitor:ident) => { $visitor.visit::<$lock>() };
     (@exclusive rw $lock:ty, $visitor:ident) => { $visitor.visit::<WriteSide<$lock>>() };
+    (@operations spin $lock:ty) => { Operations::of::<$lock>() };
+    (@operations rw $lock:ty) => { Operations::of::<WriteSide<$lock>>() };
     (@shared spin $lock:ty, $visitor:ident) => { None };
     (@shared rw $lock:ty, $visitor:ident) => { Some($visitor.visit::<$lock>()) };
     (@is_rw spin) => { false };
@@ -72,6 +74,12 @@ macro_rules! locks {
             /// reader-writer lock, with its write side.
             pub fn visit<P: Platform, V: LockVisitor<P>>(self, visitor: V) -> V::Output {
                 match self { $(Self::$variant => locks!(@exclusive $side $lock, visitor),)+ }
+            }
+
+            /// This lock's operations on platform `P`; a reader-writer lock's are those of its write
+            /// side.
+            pub const fn operations<P: Platform>(self) -> Operations {
+                match self { $(Self::$variant => locks!(@operations $side $lock),)+ }
             }
 
             /// Calls `visitor` with the type that implements this reader-writer lock on platform

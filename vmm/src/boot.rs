@@ -9,10 +9,12 @@ use crate::cpl::Cpl;
 use crate::error::VmmError;
 use crate::image::Image;
 use crate::layout::{self, MemoryMap, PAGE};
+use crate::patch;
 use crate::region::RegionError;
-use guest::abi::{Doorbell, Layout};
+use guest::abi::{Dispatch, Doorbell, Layout, Params};
 use kvm_bindings::{kvm_regs, kvm_segment};
 use kvm_ioctls::VcpuFd;
+use pvlock::LockKind;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 // Page-table entries.
@@ -108,6 +110,26 @@ pub fn load(memory: &GuestMemoryMmap, image: &Image<'_>, region: Layout) -> Resu
     }
     mapper.map(Doorbell::BASE, Doorbell::SIZE, WRITE | NO_EXECUTE)?;
     write_gdt(memory)?;
+    Ok(())
+}
+
+/// Makes the loaded image's calls call the lock that `params` name, if they are to be patched.
+///
+/// # Errors
+/// If the image is not as it says.
+pub fn patch(memory: &GuestMemoryMmap, image: &Image<'_>, params: &Params) -> Result<(), VmmError> {
+    let kind = u32::try_from(params.lock_kind).ok();
+    let (Some(Dispatch::Patched), Some(kind)) = (
+        Dispatch::from_raw(params.dispatch),
+        kind.and_then(LockKind::from_id),
+    ) else {
+        return Ok(());
+    };
+    for patch in patch::patches(image, kind)? {
+        memory
+            .write_slice(&patch.bytes, GuestAddress(patch.address))
+            .map_err(RegionError::from)?;
+    }
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! What can go wrong with a virtual machine, said to the person who started it.
 
 use crate::image::ImageError;
+use crate::patch::PatchError;
 use crate::region::RegionError;
 use crate::report::Registers;
 use std::io;
@@ -67,6 +68,9 @@ pub enum VmmError {
     /// The guest image is unusable.
     #[error(transparent)]
     Image(#[from] ImageError),
+    /// Its calls cannot be redirected to the lock.
+    #[error(transparent)]
+    Patch(#[from] PatchError),
     /// A vCPU could not be placed.
     #[error("cannot place vCPU {vcpu} on host CPU {cpus:?}: {source}")]
     Affinity {

@@ -3,7 +3,7 @@
 use crate::layout;
 use object::elf;
 use object::read::elf::{ElfFile64, ProgramHeader};
-use object::{Endianness, Object, ObjectSymbol, SymbolKind};
+use object::{Endianness, Object, ObjectSection, ObjectSymbol, SymbolKind};
 use std::fmt;
 
 /// The image built from the `guest` crate.
@@ -104,6 +104,20 @@ impl<'a> Image<'a> {
                 })
             })
             .collect()
+    }
+
+    /// The contents of a section of that name.
+    pub(crate) fn section(&self, name: &str) -> Option<&'a [u8]> {
+        self.file.section_by_name(name)?.data().ok()
+    }
+
+    /// `length` bytes of code at `address`, if there is code.
+    pub(crate) fn code(&self, address: u64, length: usize) -> Option<&'a [u8]> {
+        let segments = self.segments().ok()?;
+        segments.iter().filter(|s| s.execute).find_map(|segment| {
+            let start = usize::try_from(address.checked_sub(segment.address)?).ok()?;
+            segment.data.get(start..start.checked_add(length)?)
+        })
     }
 
     /// The function at `address` and the distance from its start.

@@ -133,6 +133,7 @@ impl Vm {
         )?);
         let image = Image::guest()?;
         boot::load(&memory, &image, layout)?;
+        boot::patch(&memory, &image, &params)?;
         let region = Region::new(Arc::clone(&memory), layout::REGION, layout);
 
         let vm = create_vm(&memory)?;

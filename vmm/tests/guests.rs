@@ -3,8 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // A test fails by panicking.
 
-use guest::abi::{Counter, Params, Task, Workload, flags, phase};
-use pvlock::LockKind;
+use guest::abi::{Counter, Dispatch, Params, Task, Workload, flags, phase};
+use pvlock::{LockEvent, LockKind};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedReceiver;
 use vmm::thread::ThreadStats;
@@ -424,4 +424,67 @@ fn a_yield_to_a_halted_vcpu_is_futile_and_counted_as_that() {
     let futile = total(&vm, Counter::FutileYields);
     let told = total(&vm, Counter::YieldsToHalted) + total(&vm, Counter::YieldsToRunning);
     assert!(told <= futile && futile <= total(&vm, Counter::Yields));
+}
+
+const OTHER_WAYS: [Dispatch; 2] = [Dispatch::Pointer, Dispatch::Patched];
+
+fn called(lock: LockKind, way: Dispatch) -> Params {
+    Params {
+        dispatch: way as u64,
+        ..spin(lock)
+    }
+}
+
+#[test]
+fn every_lock_excludes_however_it_is_called() {
+    if !kvm_is_here() {
+        return;
+    }
+    for lock in LockKind::ALL.iter().filter(|lock| !lock.traits().control) {
+        for way in OTHER_WAYS {
+            let (vm, _events) = start(called(*lock, way), 2);
+            work(&vm);
+            wait_for("some acquisitions", || {
+                vm.region().acquisitions().unwrap() > 200
+            });
+            finish(&vm);
+            let (word, _, entries) = vm.region().lock(0).unwrap();
+            assert_eq!(entries, total(&vm, Counter::Acquisitions), "{lock} {way:?}");
+            assert_eq!(total(&vm, Counter::Violations), 0, "{lock} {way:?}");
+            assert!(lock.describe(word).to_string().starts_with("free"));
+        }
+    }
+}
+
+#[test]
+fn the_lock_that_was_asked_for_is_the_one_called() {
+    if !kvm_is_here() {
+        return;
+    }
+    for way in OTHER_WAYS {
+        // Instrumented code has calls of its own.
+        for trace_records in [0, 1024] {
+            let params = Params {
+                trace_records,
+                ..called(LockKind::PvQSpinLock, way)
+            };
+            let (vm, _events) = start(params, 4);
+            work(&vm);
+            enter(&vm, phase::MEASURE);
+            wait_for("halts and kicks", || {
+                total(&vm, Counter::Halts) > 0
+                    && total(&vm, Counter::Lock(LockEvent::PvKickUnlock)) > 0
+            });
+            finish(&vm);
+            let traced =
+                (0..4).any(|cpu| vm.region().drain_trace(cpu, &mut Vec::new()).unwrap() > 0);
+            assert_eq!(traced, trace_records > 0, "{way:?}");
+        }
+        let (vm, _events) = start(called(LockKind::Busted, way), 2);
+        work(&vm);
+        wait_for("the lock that excludes nobody is caught", || {
+            total(&vm, Counter::Violations) > 0
+        });
+        finish(&vm);
+    }
 }

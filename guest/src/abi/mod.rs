@@ -9,6 +9,7 @@
 mod counter;
 mod doorbell;
 mod layout;
+pub mod patch;
 mod slot;
 mod vcpu;
 

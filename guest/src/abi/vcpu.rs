@@ -1,6 +1,7 @@
 //! What a vCPU keeps for itself and shows to the host.
 
 use super::{Counter, Header};
+use crate::dispatch::Table;
 use crate::hist::Hist;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -113,6 +114,9 @@ pub struct VcpuArea {
     pub cpu: u32,
     /// 1 while a kick is pending, on machines that block vCPUs by this word.
     pub kick_token: AtomicU32,
+
+    /// The operations of its lock, for [`super::Dispatch::Pointer`]; filled by the vCPU.
+    pub table: Table,
 
     /// A [`Task`].
     pub task: AtomicU32,

@@ -1,5 +1,6 @@
 //! The platform of a vCPU in a KVM guest.
 
+use super::patch;
 use core::arch::asm;
 use core::arch::x86_64::{_mm_lfence, _mm_pause, _rdtsc};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -127,6 +128,18 @@ impl<const TRACE: bool> Machine for Kvm<TRACE> {
 
     fn hold_off(ns: u32) {
         ring(Doorbell::Preempt, ns);
+    }
+
+    #[inline(always)]
+    unsafe fn patched_lock(lock: *const ()) {
+        // SAFETY: the caller's promise.
+        unsafe { patch::lock::<TRACE>(lock) };
+    }
+
+    #[inline(always)]
+    unsafe fn patched_unlock(lock: *const ()) {
+        // SAFETY: the caller's promise.
+        unsafe { patch::unlock::<TRACE>(lock) };
     }
 
     fn log(message: &str) {

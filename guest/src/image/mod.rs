@@ -6,6 +6,7 @@
 
 mod kvm;
 mod mem;
+mod patch;
 
 use core::fmt::{self, Write};
 use core::panic::PanicInfo;
@@ -16,6 +17,7 @@ use kvm::Kvm;
 /// Entry point of every vCPU.
 #[unsafe(no_mangle)]
 extern "C" fn _start() -> ! {
+    patch::keep();
     if Kvm::<false>::vcpu().header().params.instrumented() {
         workload::run::<Kvm<true>>();
     } else {

@@ -3,8 +3,8 @@
 //! Every acquisition is checked ([`LockSlot::enter`], [`LockSlot::leave`]).
 
 use super::{Choice, current_phase, start, wait_for_stop};
-use crate::abi::{Counter, LOCK_BYTES, LockSlot, Params, VcpuArea, flags, phase};
-use crate::{Machine, machine, work};
+use crate::abi::{Counter, Dispatch, LOCK_BYTES, LockSlot, Params, VcpuArea, flags, phase};
+use crate::{Machine, dispatch, machine, work};
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering::Relaxed;
 use pvlock::{LockKind, LockVisitor, RawLock};
@@ -27,11 +27,15 @@ pub(super) fn run<M: Machine>(vcpu: &'static VcpuArea, params: &'static Params) 
     let Some(kind) = id.and_then(LockKind::from_id) else {
         panic!("unknown lock kind {}", params.lock_kind);
     };
-    kind.visit::<M, _>(Spin {
+    let Some(way) = Dispatch::from_raw(params.dispatch) else {
+        panic!("unknown way {} to call a lock", params.dispatch);
+    };
+    let spin = Spin {
         vcpu,
         params,
         machine: PhantomData,
-    });
+    };
+    dispatch::visit::<M, _>(kind, way, spin);
 }
 
 struct Spin<M> {

@@ -1,0 +1,136 @@
+//! The ways in which a workload reaches its lock: see [`Dispatch`].
+//!
+//! A workload is generic over [`RawLock`]. Compiled in, it gets the lock's own type; else [`Called`],
+//! a lock that passes each call on:
+//!
+//! ```text
+//! direct    the lock's fast path is inlined where it is used
+//! pointer   call through a table in memory, read at each call, as a hypervisor's table of operations
+//! patched   call of a fixed address that the host has written into the code before it ran
+//! ```
+#![allow(unsafe_code)] // What is called has no type.
+
+use crate::Machine;
+use crate::abi::{Dispatch, LOCK_BYTES};
+use core::marker::PhantomData;
+use core::mem::transmute;
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
+use pvlock::{LockKind, LockVisitor, Operations, RawLock};
+
+/// A vCPU's table of the operations of its lock. All zeros until [`visit`] has filled it.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Table {
+    init: AtomicPtr<()>,
+    lock: AtomicPtr<()>,
+    try_lock: AtomicPtr<()>,
+    unlock: AtomicPtr<()>,
+    is_locked: AtomicPtr<()>,
+}
+
+impl Table {
+    fn fill(&self, of: Operations) {
+        self.init.store(of.init as *mut (), Relaxed);
+        self.lock.store(of.lock as *mut (), Relaxed);
+        self.try_lock.store(of.try_lock as *mut (), Relaxed);
+        self.unlock.store(of.unlock as *mut (), Relaxed);
+        self.is_locked.store(of.is_locked as *mut (), Relaxed);
+    }
+}
+
+/// Calls `visitor` with the type through which this vCPU reaches a lock of `kind` in that way.
+pub fn visit<M: Machine, V: LockVisitor<M>>(
+    kind: LockKind,
+    way: Dispatch,
+    visitor: V,
+) -> V::Output {
+    if way != Dispatch::Direct {
+        M::vcpu().table.fill(kind.operations::<M>());
+    }
+    match way {
+        Dispatch::Direct => kind.visit(visitor),
+        Dispatch::Pointer => visitor.visit::<Called<M, false>>(),
+        Dispatch::Patched => visitor.visit::<Called<M, true>>(),
+    }
+}
+
+/// A lock of the kind that the vCPU's [`Table`] is filled for. `PATCHED`: `lock` and `unlock` are
+/// calls whose targets the host has written, instead of going through the table.
+#[repr(C, align(64))]
+struct Called<M, const PATCHED: bool> {
+    lock: [AtomicU64; LOCK_BYTES / 8],
+    machine: PhantomData<fn() -> M>,
+}
+
+impl<M: Machine, const PATCHED: bool> Called<M, PATCHED> {
+    #[inline(always)]
+    fn address(&self) -> *const () {
+        (&raw const self.lock).cast()
+    }
+}
+
+impl<M: Machine, const PATCHED: bool> RawLock for Called<M, PATCHED> {
+    fn new() -> Self {
+        let new = Self {
+            lock: [const { AtomicU64::new(0) }; LOCK_BYTES / 8],
+            machine: PhantomData,
+        };
+        let init = M::vcpu().table.init.load(Relaxed);
+        // SAFETY: only visit() names this type, which has filled the table with functions of these
+        // types. Every lock fits into LOCK_BYTES, and none is aligned to more than this one; the
+        // bytes are atomics, hence writable.
+        unsafe {
+            let init: unsafe extern "C" fn(*mut ()) = transmute(init);
+            init(new.address().cast_mut());
+        }
+        new
+    }
+
+    #[inline(always)]
+    fn lock(&self) {
+        if PATCHED {
+            // SAFETY: init has made a lock there, and each vCPU's code is patched for its kind.
+            unsafe { M::patched_lock(self.address()) };
+            return;
+        }
+        let lock = M::vcpu().table.lock.load(Relaxed);
+        // SAFETY: as in new(); the table is of the same kind on every vCPU.
+        unsafe {
+            let lock: unsafe extern "C" fn(*const ()) = transmute(lock);
+            lock(self.address());
+        }
+    }
+
+    fn try_lock(&self) -> bool {
+        let try_lock = M::vcpu().table.try_lock.load(Relaxed);
+        // SAFETY: as in lock().
+        unsafe {
+            let try_lock: unsafe extern "C" fn(*const ()) -> bool = transmute(try_lock);
+            try_lock(self.address())
+        }
+    }
+
+    #[inline(always)]
+    fn unlock(&self) {
+        if PATCHED {
+            // SAFETY: as in lock().
+            unsafe { M::patched_unlock(self.address()) };
+            return;
+        }
+        let unlock = M::vcpu().table.unlock.load(Relaxed);
+        // SAFETY: as in lock().
+        unsafe {
+            let unlock: unsafe extern "C" fn(*const ()) = transmute(unlock);
+            unlock(self.address());
+        }
+    }
+
+    fn is_locked(&self) -> bool {
+        let is_locked = M::vcpu().table.is_locked.load(Relaxed);
+        // SAFETY: as in lock().
+        unsafe {
+            let is_locked: unsafe extern "C" fn(*const ()) -> bool = transmute(is_locked);
+            is_locked(self.address())
+        }
+    }
+}
