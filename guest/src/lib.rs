@@ -8,6 +8,7 @@ pub mod abi;
 pub mod dispatch;
 pub mod hist;
 pub mod machine;
+pub mod task;
 pub mod trace;
 pub mod work;
 pub mod workload;

@@ -108,6 +108,9 @@ pub fn load(memory: &GuestMemoryMmap, image: &Image<'_>, region: Layout) -> Resu
     for cpu in 0..region.vcpus() {
         mapper.map(map.stack(cpu), layout::STACK, WRITE | NO_EXECUTE)?;
     }
+    for stack in (0..region.tasks()).filter_map(|task| map.task_stack(task)) {
+        mapper.map(stack, layout::STACK, WRITE | NO_EXECUTE)?;
+    }
     mapper.map(Doorbell::BASE, Doorbell::SIZE, WRITE | NO_EXECUTE)?;
     write_gdt(memory)?;
     Ok(())

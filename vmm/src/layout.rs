@@ -5,7 +5,8 @@
 //! 0x0000_1000  GDT
 //! 0x0000_2000  page tables: PML4, PDPT, page directories and tables
 //! 0x0020_0000  image
-//! 0x0040_0000  the shared region (guest::abi), then one guarded stack for each vCPU
+//! 0x0040_0000  the shared region (guest::abi), then guarded stacks, one for each vCPU and one for
+//!              each task but the first of each vCPU
 //! 0xf000_0000  doorbells: no memory here
 //! ```
 
@@ -60,14 +61,32 @@ impl MemoryMap {
         Self { region }
     }
 
-    /// First byte of the stack of vCPU `cpu`.
+    /// First byte of stack number `stack`.
+    const fn nth_stack(self, stack: usize) -> u64 {
+        REGION + self.region.size() as u64 + stack as u64 * (STACK_GUARD + STACK) + STACK_GUARD
+    }
+
+    /// First byte of the stack of vCPU `cpu`, which its first task uses.
     pub const fn stack(self, cpu: usize) -> u64 {
-        REGION + self.region.size() as u64 + cpu as u64 * (STACK_GUARD + STACK) + STACK_GUARD
+        self.nth_stack(cpu)
+    }
+
+    /// First byte of the stack of task number `task` of all, if it is not the first of its vCPU.
+    pub const fn task_stack(self, task: usize) -> Option<u64> {
+        let (cpu, own) = (
+            task / self.region.tasks_per_vcpu(),
+            task % self.region.tasks_per_vcpu(),
+        );
+        if own == 0 {
+            return None;
+        }
+        // After those of the vCPUs, without gaps.
+        Some(self.nth_stack(self.region.vcpus() + task - cpu - 1))
     }
 
     /// End of memory.
     pub const fn end(self) -> u64 {
-        self.stack(self.region.vcpus()) - STACK_GUARD
+        self.nth_stack(self.region.tasks()) - STACK_GUARD
     }
 
     /// Whether so much memory can be had.

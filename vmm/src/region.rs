@@ -2,8 +2,8 @@
 
 use crate::yielding::Yielded;
 use guest::abi::{
-    Control, Counter, Header, LOG_BYTES, Layout, LockSlot, MAGIC, Params, StealTime, Task,
-    TraceRing, VERSION, VcpuArea,
+    Control, Counter, Header, LOG_BYTES, Layout, LockSlot, MAGIC, Params, RunQueue, StealTime,
+    Task, TaskArea, TraceRing, VERSION, VcpuArea,
 };
 use guest::hist::{BUCKETS, Hist};
 use pvlock::{MAX_NODES, NodeRef};
@@ -20,6 +20,9 @@ const NODE_BYTES: usize = 16;
 
 /// The trace ring's state in a vCPU's area.
 const TRACE: usize = offset_of!(VcpuArea, trace);
+
+/// The run queue in a vCPU's area.
+const RUN_QUEUE: usize = offset_of!(VcpuArea, run_queue);
 
 /// Guest memory could not be had, or an access fell outside it.
 #[derive(Debug, thiserror::Error)]
@@ -105,6 +108,8 @@ impl Region {
                 (offset_of!(VcpuArea, locks), l.lock(0)),
                 (offset_of!(VcpuArea, percpu), l.percpu(0)),
                 (offset_of!(VcpuArea, hash), l.hash()),
+                (RUN_QUEUE + offset_of!(RunQueue, tasks), l.task(0)),
+                (RUN_QUEUE + offset_of!(RunQueue, waiters), l.waiter(0)),
                 (TRACE + offset_of!(TraceRing, records), l.trace(cpu)),
             ] {
                 self.store(area + field, seen_at + value as u64)?;
@@ -115,7 +120,11 @@ impl Region {
             )?;
             let capacity = TRACE + offset_of!(TraceRing, capacity);
             self.store(area + capacity, l.trace_records() as u64)?;
+            let tasks = u32::try_from(l.tasks_per_vcpu()).unwrap_or(u32::MAX);
+            self.store(area + RUN_QUEUE + offset_of!(RunQueue, per_vcpu), tasks)?;
             let number = u32::try_from(cpu).unwrap_or(u32::MAX);
+            let current = area + RUN_QUEUE + offset_of!(RunQueue, current);
+            self.store(current, number.saturating_mul(tasks))?;
             self.store(area + offset_of!(VcpuArea, cpu), number)?;
         }
         Ok(())
@@ -299,6 +308,33 @@ impl Region {
         self.load(self.layout.vcpu(cpu) + TRACE + offset_of!(TraceRing, dropped))
     }
 
+    /// Tells task number `task` of all where its stack ends, as it sees it.
+    ///
+    /// # Errors
+    /// As all accesses.
+    pub fn set_task_stack(&self, task: usize, top: u64) -> Result<()> {
+        self.store(
+            self.layout.task(task) + offset_of!(TaskArea, stack_top),
+            top,
+        )
+    }
+
+    /// A 64-bit field of task number `task` of all, by its offset in [`TaskArea`].
+    ///
+    /// # Errors
+    /// As all accesses.
+    pub fn task_word(&self, task: usize, field: usize) -> Result<u64> {
+        self.load(self.layout.task(task) + field)
+    }
+
+    /// Tells task number `task` of all to end, and its waits that can be killed to give up.
+    ///
+    /// # Errors
+    /// As all accesses.
+    pub fn kill_task(&self, task: usize) -> Result<()> {
+        self.store(self.layout.task(task) + offset_of!(TaskArea, killed), 1u32)
+    }
+
     /// The last message of vCPU `cpu`.
     ///
     /// # Errors
@@ -369,7 +405,9 @@ impl Region {
 /// The layout that `params` ask for.
 pub fn layout_of(params: &Params) -> Layout {
     let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-    Layout::new(size(params.vcpus), size(params.locks)).with_trace(size(params.trace_records))
+    Layout::new(size(params.vcpus), size(params.locks))
+        .with_tasks(size(params.tasks).max(1))
+        .with_trace(size(params.trace_records))
 }
 
 /// Zeroed guest memory of `bytes` bytes from address 0; pages are taken when touched.

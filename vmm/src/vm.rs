@@ -156,6 +156,11 @@ impl Vm {
         let tsc_offset = clock::tsc_offset(first)?;
         params.tsc_khz = tsc_khz;
         region.init(&params, layout::REGION)?;
+        for task in 0..layout.tasks() {
+            if let Some(stack) = map.task_stack(task) {
+                region.set_task_stack(task, stack + layout::STACK)?;
+            }
+        }
 
         allow_signalling()?;
         let (events, receiver) = mpsc::unbounded_channel();

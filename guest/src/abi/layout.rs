@@ -1,6 +1,6 @@
 //! Where things are in the region.
 
-use super::{Control, Header, LockSlot, VcpuArea};
+use super::{Control, Header, LockSlot, TaskArea, VcpuArea};
 use core::mem::{align_of, offset_of, size_of};
 
 /// Bytes of one CPU's lock storage (`pvlock::PerCpu` on atomics of native size).
@@ -12,11 +12,13 @@ const PART_ALIGN: usize = 4096;
 
 /// Byte offsets from the start of the region, for a given number of vCPUs and locks.
 ///
-/// Order: header, vCPU areas, lock slots, per-CPU lock storage, pv hash table, trace rings.
+/// Order: header, vCPU areas, lock slots, per-CPU lock storage, pv hash table, tasks, their waiters,
+/// trace rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     vcpus: usize,
     locks: usize,
+    tasks_per_vcpu: usize,
     trace_records: usize,
 }
 
@@ -30,11 +32,15 @@ const fn aligned(bytes: usize) -> usize {
 }
 
 impl Layout {
+    /// Bytes from one task's waiter (`pvlock::wait::Waiter`) to the next.
+    pub const WAITER_BYTES: usize = 64;
+
     /// The layout for `vcpus` vCPUs and `locks` locks.
     pub const fn new(vcpus: usize, locks: usize) -> Self {
         Self {
             vcpus,
             locks,
+            tasks_per_vcpu: 1,
             trace_records: 0,
         }
     }
@@ -47,9 +53,28 @@ impl Layout {
         }
     }
 
+    /// The same with that many tasks for each vCPU.
+    pub const fn with_tasks(self, tasks_per_vcpu: usize) -> Self {
+        assert!(tasks_per_vcpu > 0);
+        Self {
+            tasks_per_vcpu,
+            ..self
+        }
+    }
+
     /// Number of vCPUs.
     pub const fn vcpus(self) -> usize {
         self.vcpus
+    }
+
+    /// Tasks of each vCPU.
+    pub const fn tasks_per_vcpu(self) -> usize {
+        self.tasks_per_vcpu
+    }
+
+    /// Tasks of all vCPUs.
+    pub const fn tasks(self) -> usize {
+        self.vcpus * self.tasks_per_vcpu
     }
 
     /// Number of locks.
@@ -95,10 +120,22 @@ impl Layout {
         pvlock::pv_hash::slots_for(self.vcpus)
     }
 
+    /// Task number `task` of all.
+    pub const fn task(self, task: usize) -> usize {
+        assert!(task <= self.tasks());
+        aligned(self.hash() + self.hash_slots() * HASH_SLOT_BYTES) + task * size_of::<TaskArea>()
+    }
+
+    /// The waiter of task number `task` of all.
+    pub const fn waiter(self, task: usize) -> usize {
+        assert!(task <= self.tasks());
+        aligned(self.task(self.tasks())) + task * Self::WAITER_BYTES
+    }
+
     /// The trace ring of vCPU `cpu`.
     pub const fn trace(self, cpu: usize) -> usize {
         assert!(cpu <= self.vcpus);
-        aligned(self.hash() + self.hash_slots() * HASH_SLOT_BYTES) + cpu * self.trace_records * 8
+        aligned(self.waiter(self.tasks())) + cpu * self.trace_records * 8
     }
 
     /// Records of each trace ring.
@@ -116,6 +153,7 @@ impl Layout {
     pub const fn fits<P: pvlock::Platform>() -> bool {
         size_of::<pvlock::PerCpu<P>>() == PERCPU_BYTES
             && size_of::<pvlock::pv_hash::HashSlot<P>>() == HASH_SLOT_BYTES
+            && size_of::<pvlock::wait::Waiter<P>>() <= Self::WAITER_BYTES
     }
 }
 
@@ -126,12 +164,14 @@ mod tests {
     #[test]
     fn parts_follow_each_other_without_overlap() {
         for (vcpus, locks) in [(1, 1), (2, 1), (8, 7), (48, 1), (1024, 4096)] {
-            let l = Layout::new(vcpus, locks).with_trace(1024);
+            let l = Layout::new(vcpus, locks).with_tasks(3).with_trace(1024);
             let starts = [
                 l.vcpu(0),
                 l.lock(0),
                 l.percpu(0),
                 l.hash(),
+                l.task(0),
+                l.waiter(0),
                 l.trace(0),
                 l.size(),
             ];
@@ -141,6 +181,8 @@ mod tests {
                 l.lock(locks),
                 l.percpu(vcpus),
                 l.hash() + l.hash_slots() * HASH_SLOT_BYTES,
+                l.task(3 * vcpus),
+                l.waiter(3 * vcpus),
                 l.trace(vcpus),
             ];
             for (start, end) in starts.into_iter().zip(ends) {

@@ -11,12 +11,14 @@ mod doorbell;
 mod layout;
 pub mod patch;
 mod slot;
+mod task;
 mod vcpu;
 
 pub use counter::Counter;
 pub use doorbell::{Doorbell, EXIT_DONE, EXIT_PANIC, KICK_PAGES};
 pub use layout::Layout;
 pub use slot::{LOCK_BYTES, LockSlot};
+pub use task::{MAX_TASKS, RunQueue, TaskArea, task_state};
 pub use vcpu::{ASIDE, HISTS, LOG_BYTES, StealTime, Task, TraceRing, VcpuArea};
 
 use core::sync::atomic::AtomicU32;
@@ -80,6 +82,8 @@ params! {
     read_share,
     /// Contexts in which each vCPU takes locks, one interrupting the other; 0 and 1 mean one.
     contexts,
+    /// Tasks of each vCPU; 0 and 1 mean one.
+    tasks,
     /// NUMA nodes, over which the vCPUs are spread in equal runs; 0 and 1 mean one.
     numa_nodes,
     /// Torture: length of the rare long holds, ns; 0: none.
@@ -167,6 +171,8 @@ pub enum Workload {
     Busy = 3,
     /// Check that the lock does what it must; see [`crate::workload::conformance`].
     Conformance = 4,
+    /// Tasks wake each other in turn; see [`crate::workload::relay`].
+    Relay = 5,
     /// vCPU 0 panics, to test how the host reports it.
     Panic = 100,
     /// Spin for ever without progress, to test the host's watchdog.
@@ -177,11 +183,12 @@ pub enum Workload {
 
 impl Workload {
     /// Every workload.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Spin,
         Self::Probe,
         Self::Busy,
         Self::Conformance,
+        Self::Relay,
         Self::Panic,
         Self::Hang,
         Self::Fault,

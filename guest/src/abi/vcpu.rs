@@ -1,6 +1,6 @@
 //! What a vCPU keeps for itself and shows to the host.
 
-use super::{Counter, Header};
+use super::{Counter, Header, RunQueue};
 use crate::dispatch::Table;
 use crate::hist::Hist;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -138,6 +138,8 @@ pub struct VcpuArea {
     pub counters: [AtomicU64; Counter::COUNT],
     /// Histograms, in ticks.
     pub hists: [Hist; HISTS],
+    /// Its tasks.
+    pub run_queue: RunQueue,
     /// The trace.
     pub trace: TraceRing,
     /// Bytes in use of `log`.

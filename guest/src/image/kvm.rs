@@ -4,11 +4,12 @@ use super::patch;
 use core::arch::asm;
 use core::arch::x86_64::{_mm_lfence, _mm_pause, _rdtsc};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use guest::Machine;
 use guest::abi::{Counter, Doorbell, VcpuArea, flags};
 use guest::machine::native;
+use guest::{Machine, task};
 use pvlock::atomic::Watch;
 use pvlock::pv_hash::HashSlot;
+use pvlock::wait::Waiter;
 use pvlock::word::ByteWord;
 use pvlock::{LockEvent, PerCpu, Platform, TraceEvent};
 
@@ -102,6 +103,34 @@ impl<const TRACE: bool> Platform for Kvm<TRACE> {
 
     fn numa_node(cpu: u32) -> u32 {
         native::numa_node::<Self>(cpu)
+    }
+
+    fn task() -> u32 {
+        task::current::<Self>()
+    }
+
+    fn waiter(task: u32) -> &'static Waiter<Self> {
+        task::waiter(task)
+    }
+
+    fn block_while<W: Watch>(word: &W, asleep: impl Fn(W::Value) -> bool) {
+        task::block_while::<Self, W>(word, asleep);
+    }
+
+    fn wake(task: u32) {
+        task::wake::<Self>(task);
+    }
+
+    fn task_cpu(task: u32) -> Option<u32> {
+        task::cpu_of::<Self>(task)
+    }
+
+    fn need_resched() -> bool {
+        task::need_resched::<Self>()
+    }
+
+    fn killed() -> bool {
+        task::killed::<Self>()
     }
 
     fn pv_spin_threshold() -> u32 {

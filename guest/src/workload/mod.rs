@@ -2,6 +2,7 @@
 
 pub mod conformance;
 pub mod probe;
+pub mod relay;
 pub mod spin;
 
 use crate::abi::{self, Params, Task, VcpuArea, Workload, phase};
@@ -27,6 +28,7 @@ pub fn run<M: Machine>() {
     match workload {
         Workload::Spin => spin::run::<M>(vcpu, params),
         Workload::Probe => probe::run::<M>(vcpu),
+        Workload::Relay => relay::run::<M>(vcpu),
         Workload::Conformance => conformance::run::<M>(vcpu, params),
         Workload::Busy => {
             start::<M>(vcpu);

@@ -6,9 +6,10 @@ use super::{RunningVm, Started};
 use core::arch::x86_64::{_mm_lfence, _mm_pause, _rdtsc};
 use guest::abi::{Counter, Params, Task, VcpuArea, flags};
 use guest::machine::{native, vcpu_at};
-use guest::{Machine, workload};
+use guest::{Machine, task, workload};
 use pvlock::atomic::Watch;
 use pvlock::pv_hash::HashSlot;
+use pvlock::wait::Waiter;
 use pvlock::word::ByteWord;
 use pvlock::{LockEvent, PerCpu, Platform, TraceEvent};
 use rustix::process::Pid;
@@ -153,6 +154,34 @@ impl<const TRACE: bool> Platform for HostThread<TRACE> {
 
     fn numa_node(cpu: u32) -> u32 {
         native::numa_node::<Self>(cpu)
+    }
+
+    fn task() -> u32 {
+        task::current::<Self>()
+    }
+
+    fn waiter(task: u32) -> &'static Waiter<Self> {
+        task::waiter(task)
+    }
+
+    fn block_while<W: Watch>(word: &W, asleep: impl Fn(W::Value) -> bool) {
+        task::block_while::<Self, W>(word, asleep);
+    }
+
+    fn wake(task: u32) {
+        task::wake::<Self>(task);
+    }
+
+    fn task_cpu(task: u32) -> Option<u32> {
+        task::cpu_of::<Self>(task)
+    }
+
+    fn need_resched() -> bool {
+        task::need_resched::<Self>()
+    }
+
+    fn killed() -> bool {
+        task::killed::<Self>()
     }
 
     fn pv_spin_threshold() -> u32 {
