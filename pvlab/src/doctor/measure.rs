@@ -6,7 +6,7 @@ use crate::machine::{self, RunningVm, Started};
 use crate::scenario::{Cpl, MachineKind};
 use guest::abi::{Params, Task, Workload, phase};
 use guest::hist::bucket_values;
-use guest::workload::probe;
+use guest::workload::{probe, relay};
 use std::time::{Duration, Instant};
 use vmm::region::RegionError;
 use vmm::{Event, VmmError};
@@ -52,6 +52,14 @@ fn launch(
         locks: 1,
         ..Params::default()
     };
+    launch_with(machine, params, affinity)
+}
+
+fn launch_with(
+    machine: MachineKind,
+    params: Params,
+    affinity: Vec<Vec<usize>>,
+) -> Result<Started, DoctorError> {
     let mut started = machine::launch(machine, Cpl::Auto, params, affinity)?;
     wait(&mut started, machine, Task::Ready)?;
     started.0.region().set_phase(phase::WARM_UP)?;
@@ -98,6 +106,7 @@ pub(super) fn costs(machine: MachineKind, cpus: [usize; 2]) -> Result<Costs, Doc
     let cost = |vcpu, hist| -> Result<Cost, DoctorError> {
         Ok(summary(&vm.region().hist(vcpu, hist)?, vm.khz()))
     };
+    let (task_wake, task_wake_to_run) = relay_costs(machine, cpus, 1)?;
     Ok(Costs {
         machine,
         cpus,
@@ -106,7 +115,33 @@ pub(super) fn costs(machine: MachineKind, cpus: [usize; 2]) -> Result<Costs, Doc
         kick_halted: cost(0, probe::HIST_KICK_HALTED)?,
         kick_to_run: cost(1, probe::HIST_KICK_TO_RUN)?,
         yield_to: cost(0, probe::HIST_YIELD)?,
+        task_wake,
+        task_wake_to_run,
     })
+}
+
+/// What waking a task costs the waker, and how long it takes until it runs: between two vCPUs of one
+/// task each, or, with several tasks, on a single vCPU.
+fn relay_costs(
+    machine: MachineKind,
+    cpus: [usize; 2],
+    tasks: u64,
+) -> Result<(Cost, Cost), DoctorError> {
+    let params = Params {
+        workload: Workload::Relay as u64,
+        locks: 2,
+        tasks,
+        iterations: probe::TRIALS,
+        ..Params::default()
+    };
+    let vcpus = if tasks > 1 { &cpus[..1] } else { &cpus[..] };
+    let affinity = vcpus.iter().map(|&cpu| vec![cpu]).collect();
+    let mut started = launch_with(machine, params, affinity)?;
+    wait(&mut started, machine, Task::Done)?;
+    let vm = &*started.0;
+    let cost =
+        |hist| -> Result<Cost, DoctorError> { Ok(summary(&vm.region().hist(0, hist)?, vm.khz())) };
+    Ok((cost(relay::HIST_WAKER)?, cost(relay::HIST_WAKE)?))
 }
 
 /// Percentiles of a histogram in ticks, as ns: the upper bounds of the buckets they fall into.
@@ -152,6 +187,7 @@ pub(super) fn kvm(host: &Host) -> Result<KvmFindings, DoctorError> {
         steal_time,
         preempted_reported,
         statistics: !vm.kvm_stats(0).is_empty(),
+        task_switch: relay_costs(MachineKind::Kvm, [cpu; 2], 2)?.1,
     })
 }
 

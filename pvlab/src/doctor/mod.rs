@@ -46,9 +46,11 @@ pub struct KvmFindings {
     pub preempted_reported: bool,
     /// KVM has statistics of each vCPU.
     pub statistics: bool,
+    /// From one task of a vCPU to another: woken by the first, which then blocks.
+    pub task_switch: Cost,
 }
 
-/// What halts, kicks and yields cost.
+/// What halts, kicks, yields and tasks cost.
 #[derive(Debug, Serialize)]
 pub struct Costs {
     /// The machine.
@@ -65,6 +67,10 @@ pub struct Costs {
     pub kick_to_run: Cost,
     /// A directed yield to a halted vCPU, which is futile: what it costs to find that out.
     pub yield_to: Cost,
+    /// Waking a task that is blocked on another vCPU: what the waker spends.
+    pub task_wake: Cost,
+    /// From waking it to its running again.
+    pub task_wake_to_run: Cost,
 }
 
 /// A distribution in short.

@@ -28,13 +28,15 @@ pub(super) fn csv(findings: &Findings) -> String {
 }
 
 impl super::Costs {
-    fn rows(&self) -> [(&'static str, Cost); 5] {
+    fn rows(&self) -> [(&'static str, Cost); 7] {
         [
             ("halt", self.halt),
             ("kick_running", self.kick_running),
             ("kick_halted", self.kick_halted),
             ("kick_to_run", self.kick_to_run),
             ("yield", self.yield_to),
+            ("task_wake", self.task_wake),
+            ("task_wake_to_run", self.task_wake_to_run),
         ]
     }
 }
@@ -98,6 +100,12 @@ pub(super) fn text(findings: &Findings) -> String {
         line(&mut text, "steal time", yes(kvm.steal_time));
         line(&mut text, "preempted reported", yes(kvm.preempted_reported));
         line(&mut text, "vCPU statistics", yes(kvm.statistics));
+        let (p50, p99) = (us(kvm.task_switch.p50_ns), us(kvm.task_switch.p99_ns));
+        line(
+            &mut text,
+            "switch of tasks",
+            format!("{p50} (99th percentile {p99})"),
+        );
     }
     text.push_str("costs (median, 99th percentile)\n");
     for costs in &findings.costs {
@@ -114,6 +122,8 @@ pub(super) fn text(findings: &Findings) -> String {
                 "kick_running" => "kick, target runs",
                 "kick_halted" => "kick, target halted",
                 "kick_to_run" => "kick to run",
+                "task_wake" => "wake a blocked task",
+                "task_wake_to_run" => "wake to run",
                 _ => "yield, target halted",
             };
             let (p50, p99) = (us(cost.p50_ns), us(cost.p99_ns));
