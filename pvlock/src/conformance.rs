@@ -186,7 +186,7 @@ impl<P: Platform, L> Suite<'_, P, L> {
     }
 
     fn no_node_in_use(&self) -> Outcome {
-        let used = P::percpu(P::cpu()).nodes[0].count.load(Relaxed);
+        let used = P::percpu(P::cpu()).nodes[0].in_use.load(Relaxed);
         self.require(0, used == 0, "no queue node is left in use")
     }
 }

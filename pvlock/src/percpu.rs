@@ -1,9 +1,11 @@
 //! Per-CPU lock storage: the queue nodes.
 
-use crate::Platform;
-use crate::atomic::{Atomic, ConstZero};
+use crate::atomic::{Atomic, ConstZero, Watch};
 use crate::wait::{OsqNode, Waiter};
+use crate::{LockEvent, Platform};
 use core::fmt;
+use core::sync::atomic::Ordering::{AcqRel, Relaxed};
+use core::sync::atomic::compiler_fence;
 
 /// Lock contexts a CPU can wait in at once: task, soft interrupt, interrupt, NMI.
 pub const MAX_NODES: usize = 4;
@@ -23,8 +25,8 @@ pub struct Node<P: Platform> {
     pub locked: P::U32,
     /// Paravirtual state of the waiter, see [`crate::qspinlock`].
     pub state: P::U32,
-    /// Nodes in use on this CPU (first node only).
-    pub count: P::U32,
+    /// First node only: which of this CPU's nodes are in use, bit `i` for node `i`.
+    pub in_use: P::U32,
 }
 
 impl<P: Platform> Default for Node<P> {
@@ -33,8 +35,47 @@ impl<P: Platform> Default for Node<P> {
             next: P::U32::new(0),
             locked: P::U32::new(0),
             state: P::U32::new(0),
-            count: P::U32::new(0),
+            in_use: P::U32::new(0),
         }
+    }
+}
+
+/// Takes a node of this CPU, the first that is free. `None` if all are in use.
+///
+/// A set and not a stack: a lock whose holder keeps its node may be released in any order. Plain
+/// loads and stores do, although an interrupt may come between them, because a context leaves the
+/// set as it has found it when it returns to the one that it interrupted.
+#[inline(always)]
+pub(crate) fn take_node<P: Platform>(cpu: u32) -> Option<NodeRef> {
+    let in_use = &P::percpu(cpu).nodes[0].in_use;
+    let set = in_use.load(Relaxed);
+    let index = set.trailing_ones() as usize;
+    if index >= MAX_NODES {
+        return None;
+    }
+    in_use.store(set | 1 << index, Relaxed);
+    // An interrupt must see the node taken before we touch it, or would use it too.
+    compiler_fence(AcqRel);
+    Some(NodeRef::new(cpu, index))
+}
+
+/// Gives back a node of this CPU.
+#[inline(always)]
+pub(crate) fn give_node<P: Platform>(node: NodeRef) {
+    // Nothing that we do to the node may come after it is free for an interrupt.
+    compiler_fence(AcqRel);
+    let in_use = &P::percpu(node.cpu()).nodes[0].in_use;
+    in_use.store(in_use.load(Relaxed) & !(1 << node.index()), Relaxed);
+}
+
+/// Counts a wait with `node`, if others are in use before it; `None` for one without a node.
+pub(crate) fn count_node<P: Platform>(node: Option<NodeRef>) {
+    match node.map(NodeRef::index) {
+        Some(0) => {}
+        Some(1) => P::count(LockEvent::LockUseNode2, 1),
+        Some(2) => P::count(LockEvent::LockUseNode3, 1),
+        Some(_) => P::count(LockEvent::LockUseNode4, 1),
+        None => P::count(LockEvent::LockNoNode, 1),
     }
 }
 
@@ -79,7 +120,7 @@ where
                 next: P::U32::ZERO,
                 locked: P::U32::ZERO,
                 state: P::U32::ZERO,
-                count: P::U32::ZERO,
+                in_use: P::U32::ZERO,
             }
         }; MAX_NODES],
         kick_time: P::U64::ZERO,

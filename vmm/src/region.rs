@@ -386,10 +386,11 @@ impl Region {
     /// # Errors
     /// As all accesses.
     pub fn queue_nodes(&self, cpu: usize) -> Result<Vec<QueueNode>> {
-        // The layout of pvlock::percpu::Node: next, locked, state, count.
+        // The layout of pvlock::percpu::Node: next, locked, state, in_use.
         let node = |i: usize| self.layout.percpu(cpu) + i * NODE_BYTES;
-        let used = self.load::<u32>(node(0) + 12)? as usize;
-        (0..used.min(MAX_NODES))
+        let in_use: u32 = self.load(node(0) + 12)?;
+        (0..MAX_NODES)
+            .filter(|i| in_use & (1 << i) != 0)
             .map(|i| {
                 Ok(QueueNode {
                     node: NodeRef::new(u32::try_from(cpu).unwrap_or(0), i),

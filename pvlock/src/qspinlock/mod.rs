@@ -39,14 +39,13 @@ pub mod pv;
 
 use crate::atomic::{Atomic, ConstZero, Watch};
 use crate::event::LockEvent;
-use crate::percpu::{MAX_NODES, Node, NodeRef};
+use crate::percpu::{Node, NodeRef, count_node, give_node, take_node};
 use crate::registry::low;
 use crate::trace::{How, TraceEvent};
 use crate::word::LockWord;
 use crate::{Platform, RawLock};
 use core::fmt;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use core::sync::atomic::compiler_fence;
 
 /// The queued spinlock; see the [module](self) documentation. `PV` chooses the paravirtual one.
 #[repr(transparent)]
@@ -142,37 +141,22 @@ impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
     }
 
     fn lock_queued(&self) {
-        let cpu = P::cpu();
-        let depth_word = &P::percpu(cpu).nodes[0].count;
-        let depth = depth_word.load(Relaxed);
-        depth_word.store(depth + 1, Relaxed);
-        // An interrupt on this CPU must see the raised depth before we touch the node, or its own
-        // waits would overwrite it.
-        compiler_fence(AcqRel);
         if !PV {
             P::count(LockEvent::LockSlowpath, 1);
         }
-
-        match depth as usize {
-            depth @ 0..MAX_NODES => {
-                match depth {
-                    0 => {}
-                    1 => P::count(LockEvent::LockUseNode2, 1),
-                    2 => P::count(LockEvent::LockUseNode3, 1),
-                    _ => P::count(LockEvent::LockUseNode4, 1),
-                }
-                self.wait_in_queue(NodeRef::new(cpu, depth));
+        let node = take_node::<P>(P::cpu());
+        count_node::<P>(node);
+        match node {
+            Some(me) => {
+                self.wait_in_queue(me);
+                give_node::<P>(me);
             }
-            _ => {
-                P::count(LockEvent::LockNoNode, 1);
+            None => {
                 while !self.try_lock_unqueued() {
                     P::relax();
                 }
             }
         }
-
-        compiler_fence(AcqRel);
-        depth_word.store(depth, Relaxed);
     }
 
     /// The last try before queueing: plain for native, stealing for paravirtual.

@@ -112,11 +112,8 @@ impl<W: LockWord> View<'_, W> {
                 users.contains(&(tail.cpu() as usize)),
                 "the tail does not wait",
             )?;
-            let depth = self.storage.percpu[tail.cpu() as usize].nodes[0]
-                .count
-                .0
-                .load(Relaxed);
-            that(tail.index() < depth as usize, "the tail is not in use")?;
+            let in_use = self.nodes_in_use(tail.cpu() as usize);
+            that(in_use & (1 << tail.index()) != 0, "the tail is not in use")?;
         }
         let entries = self.entries(|key, _| key == lock as u64 + 1);
         that(entries <= 1, "hashed twice")?;
@@ -129,6 +126,11 @@ impl<W: LockWord> View<'_, W> {
             locked != SLOW || entries == 1 || at_work,
             "marked but not hashed",
         )
+    }
+
+    /// Bit `i` for node `i`.
+    fn nodes_in_use(&self, cpu: usize) -> u32 {
+        self.storage.percpu[cpu].nodes[0].in_use.0.load(Relaxed)
     }
 
     fn entries(&self, is: impl Fn(u64, u32) -> bool) -> usize {
@@ -163,7 +165,8 @@ impl<W: LockWord> View<'_, W> {
                 return Err(format!("vCPU {cpu} sleeps outside a lock"));
             };
             let nodes = &self.storage.percpu[cpu].nodes;
-            let index = nodes[0].count.0.load(Relaxed) as usize - 1;
+            // Its innermost wait's: no lock that halts keeps a node after its wait.
+            let index = self.nodes_in_use(cpu).ilog2() as usize;
             let me = u32::from(NodeRef::new(u32::try_from(cpu).unwrap(), index).raw());
             let entries = self.entries(|key, node| node == me && key == lock as u64 + 1);
             match nodes[index].state.0.load(Relaxed) {
@@ -197,12 +200,11 @@ impl<W: LockWord> View<'_, W> {
         if !self.machine.vcpus.iter().all(|vcpu| vcpu.done.get()) {
             return Ok(());
         }
-        let counts = self
-            .storage
-            .percpu
-            .iter()
-            .map(|cpu| cpu.nodes[0].count.0.load(Relaxed));
-        that(counts.sum::<u32>() == 0, "nodes still in use")?;
+        let mut cpus = 0..self.storage.percpu.len();
+        that(
+            cpus.all(|cpu| self.nodes_in_use(cpu) == 0),
+            "nodes still in use",
+        )?;
         that(self.entries(|_, _| true) == 0, "entries left in the table")
     }
 }

@@ -157,7 +157,7 @@ impl<W: LockWord> Storage<Stepper<W>> {
         });
         let storage: &'static Self = any.downcast_ref().unwrap();
         for node in storage.percpu.iter().flat_map(|percpu| &percpu.nodes) {
-            for field in [&node.next, &node.locked, &node.state, &node.count] {
+            for field in [&node.next, &node.locked, &node.state, &node.in_use] {
                 field.0.store(0, Ordering::Relaxed);
             }
         }
