@@ -13,6 +13,7 @@
 //! | `ticket`       | [`RawTicket`]         | in order of arrival                         | all, also if it is the next waiter |
 //! | `qspinlock`    | [`RawQSpinLock`]      | in order, each spinning on its own line     | all, also if it is the next waiter |
 //! | `pv-qspinlock` | [`RawPvQSpinLock`]    | halt after a while; a free lock may be taken past a halted head | all, if it is the holder; meanwhile they leave the CPU to it |
+//! | `virt-tas`     | [`RawVirtTas`]        | whoever is first                             | all, if it is the holder  |
 //! | `rwlock`       | [`RawUnfairRwLock`]   | readers as they come, a writer when there is none | all, if it holds the lock |
 //! | `busted`       | [`busted::RawBusted`] | none: it excludes nobody                    | a negative control for tests |
 //!
@@ -89,6 +90,7 @@ pub mod tas;
 pub mod ticket;
 pub mod trace;
 pub mod wait;
+pub mod virt_tas;
 pub mod word;
 
 pub use event::LockEvent;
@@ -102,6 +104,7 @@ pub use rwlock::RawUnfairRwLock;
 pub use tas::RawTas;
 pub use ticket::RawTicket;
 pub use trace::{How, TraceEvent};
+pub use virt_tas::RawVirtTas;
 
 /// CPUs a queued lock's word can name: 14 bits hold the number plus one.
 pub const MAX_CPUS: u32 = (1 << 14) - 1;

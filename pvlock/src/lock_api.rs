@@ -42,5 +42,6 @@ macro_rules! raw_mutex {
 raw_mutex! {
     crate::tas::RawTas<P>;
     crate::ticket::RawTicket<P>;
+    crate::virt_tas::RawVirtTas<P>;
     crate::qspinlock::RawQSpinLock<P, PV>, const PV;
 }

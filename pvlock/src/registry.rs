@@ -150,6 +150,8 @@ locks! {
     /// paravirtual queued spinlock: waiters halt and are kicked, free locks can be stolen
     PvQSpinLock = 4, "pv-qspinlock", spin crate::qspinlock::RawPvQSpinLock<P>, crate::qspinlock::describe,
         Traits { queues: true, halts: true, ..UNFAIR };
+    /// test-and-set on the qspinlock's word: what a guest without halting waiters gets
+    VirtTas = 5, "virt-tas", spin crate::virt_tas::RawVirtTas<P>, crate::qspinlock::describe, UNFAIR;
     /// unfair reader-writer lock: readers come as they like, writers may starve
     RwLock = 20, "rwlock", rw crate::rwlock::RawUnfairRwLock<P>, crate::rwlock::describe, UNFAIR;
     /// negative control: excludes nobody, must be caught

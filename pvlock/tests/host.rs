@@ -9,7 +9,7 @@ mod host;
 use host::{Host, HostWord};
 use lock_api::RawMutex;
 use pvlock::word::PortableWord;
-use pvlock::{RawPvQSpinLock, RawQSpinLock, RawTas, RawTicket};
+use pvlock::{RawPvQSpinLock, RawQSpinLock, RawTas, RawTicket, RawVirtTas};
 use std::sync::atomic::AtomicU32;
 
 type Mutex<L> = lock_api::Mutex<L, u64>;
@@ -68,6 +68,7 @@ fn every_lock<W: HostWord>() {
     all::<RawTicket<Host<W>>>();
     all::<RawQSpinLock<Host<W>>>();
     all::<RawPvQSpinLock<Host<W>>>();
+    all::<RawVirtTas<Host<W>>>();
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! |--------------|---------------------|-------------|------------|
 //! | tas          | 2 + 2               | any         | 1,300      |
 //! | ticket       | 2 + 1               | any         | 10,500     |
+//! | virt-tas     | 2 + 2               | any         | 1,300      |
 //! | qspinlock    | 2 + 1               | any         | 2,700      |
 //! | qspinlock    | 2 + 2               | up to 4     | 2,600      |
 //! | pv-qspinlock | 1 + 1               | any         | 5,700      |
@@ -28,7 +29,7 @@ use machine::{Explored, Loom, Mutation, U32, check, spawn};
 use pvlock::LockEvent::*;
 use pvlock::atomic::{Atomic, Watch};
 use pvlock::qspinlock::pv::{HALTED, HASHED, RUNNING};
-use pvlock::{Platform, RawLock, RawPvQSpinLock, RawQSpinLock, RawTas, RawTicket};
+use pvlock::{Platform, RawLock, RawPvQSpinLock, RawQSpinLock, RawTas, RawTicket, RawVirtTas};
 use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
@@ -83,6 +84,12 @@ fn tas() {
 }
 
 #[test]
+fn virt_tas() {
+    let explored = explore::<RawVirtTas<Loom>>([2, 2], None);
+    assert!(explored.count(Contended) > 0);
+}
+
+#[test]
 fn ticket() {
     let explored = explore::<RawTicket<Loom>>([2, 1], None);
     assert!(explored.count(Contended) > 0);
@@ -117,6 +124,7 @@ fn a_release_that_does_not_release_is_found() {
     let word = Mutation::SubWordRelease;
     assert!(found::<RawTas<Loom>>(Mutation::StoreRelease, [1, 1]).contains(RACE));
     assert!(found::<RawTicket<Loom>>(word, [1, 1]).contains(RACE));
+    assert!(found::<RawVirtTas<Loom>>(word, [1, 1]).contains(RACE));
     assert!(found::<RawQSpinLock<Loom>>(word, [1, 1]).contains(RACE));
     assert!(found::<RawPvQSpinLock<Loom>>(word, [1, 1]).contains(RACE));
 }
@@ -124,6 +132,7 @@ fn a_release_that_does_not_release_is_found() {
 #[test]
 fn an_acquisition_that_does_not_acquire_is_found() {
     let word = Mutation::WordAcquire;
+    assert!(found::<RawVirtTas<Loom>>(word, [1, 1]).contains(RACE));
     assert!(found::<RawTicket<Loom>>(word, [1, 1]).contains(RACE));
     assert!(found::<RawQSpinLock<Loom>>(word, [1, 1]).contains(RACE));
     assert!(found::<RawPvQSpinLock<Loom>>(word, [1, 1]).contains(RACE));

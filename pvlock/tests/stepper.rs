@@ -25,7 +25,7 @@ mod rng;
 mod stepper;
 
 use pvlock::LockEvent::*;
-use pvlock::LockKind::{self, Busted, PvQSpinLock, QSpinLock, Tas, Ticket};
+use pvlock::LockKind::{self, Busted, PvQSpinLock, QSpinLock, Tas, Ticket, VirtTas};
 use pvlock::word::{LockWord, PortableWord};
 use std::sync::atomic::AtomicU32;
 use stepper::{
@@ -37,7 +37,7 @@ type Fine = PortableWord<U32>;
 /// Every operation on the word is one step.
 type Coarse = Stepped<PortableWord<AtomicU32>>;
 
-const SOUND: [LockKind; 4] = [Tas, Ticket, QSpinLock, PvQSpinLock];
+const SOUND: [LockKind; 5] = [Tas, Ticket, QSpinLock, PvQSpinLock, VirtTas];
 /// Longer than any wait that is not for a kick.
 const LONG: u64 = 300;
 /// The step after which the first taker of a free lock is in its critical section.
@@ -310,7 +310,7 @@ fn first_come_first_served() {
     for kind in [Ticket, QSpinLock, PvQSpinLock] {
         let mut queued = 0;
         for seed in 0..100 {
-            let outcome = sound::<Coarse>(&Config::new(kind, 4, 3).random(seed));
+            let outcome = sound::<Fine>(&Config::new(kind, 4, 3).random(seed));
             let served = outcome.acquisitions.iter().filter(|(_, _, queued)| *queued);
             let served: Vec<usize> = served.map(|&(vcpu, ..)| vcpu).collect();
             assert_eq!(served, outcome.arrivals, "{kind}, seed {seed}");

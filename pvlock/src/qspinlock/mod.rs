@@ -57,13 +57,13 @@ pub struct RawQSpinLock<P: Platform, const PV: bool = false> {
 pub type RawPvQSpinLock<P> = RawQSpinLock<P, true>;
 
 // Values of the locked byte.
-const UNLOCKED: u8 = 0;
+pub(crate) const UNLOCKED: u8 = 0;
 const LOCKED: u8 = 1;
 /// Held, and the queue head sleeps: release through the hash table (pv only).
 const SLOW: u8 = 3;
 
 // Lanes of the word for sub-word accesses.
-const LOCKED_LANE: usize = 0;
+pub(crate) const LOCKED_LANE: usize = 0;
 const PENDING_LANE: usize = 1;
 /// Half-word lane of locked and pending together.
 const LOCKED_PENDING_LANE: usize = 0;
@@ -76,7 +76,7 @@ const PENDING_BIT: u32 = 8;
 const PENDING: u32 = 1 << PENDING_BIT;
 const TAIL_SHIFT: u32 = 16;
 const TAIL_MASK: u32 = 0xffff << TAIL_SHIFT;
-const WORD_LOCKED: u32 = LOCKED as u32;
+pub(crate) const WORD_LOCKED: u32 = LOCKED as u32;
 
 const fn locked(word: u32) -> bool {
     word & LOCKED_MASK != 0

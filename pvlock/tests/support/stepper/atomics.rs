@@ -1,6 +1,6 @@
 //! Atomics and lock words each access to which is a step of the machine.
 
-use super::{MACHINE, machine};
+use super::MACHINE;
 use pvlock::atomic::{Atomic, Watch};
 use pvlock::word::LockWord;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -105,9 +105,7 @@ impl<W: LockWord> LockWord for Stepped<W> {
         )
     }
     fn fetch_add(&self, value: u32, order: Ordering) -> u32 {
-        let old = step("word add", || self.0.fetch_add(value, order), |&v| v.into());
-        machine().arrived();
-        old
+        step("word add", || self.0.fetch_add(value, order), |&v| v.into())
     }
     fn fetch_set_bit(&self, bit: u32, order: Ordering) -> u32 {
         step(
@@ -138,13 +136,11 @@ impl<W: LockWord> LockWord for Stepped<W> {
         )
     }
     fn swap_u16(&self, lane: usize, value: u16, order: Ordering) -> u16 {
-        let old = step(
+        step(
             "word swap16",
             || self.0.swap_u16(lane, value, order),
             |&v| v.into(),
-        );
-        machine().arrived();
-        old
+        )
     }
     fn compare_exchange_u8(
         &self,

@@ -15,7 +15,7 @@ use corosensei::Yielder;
 use pvlock::atomic::Watch;
 use pvlock::pv_hash::HashSlot;
 use pvlock::word::{LockWord, PortableWord};
-use pvlock::{LockEvent, PerCpu, Platform};
+use pvlock::{LockEvent, PerCpu, Platform, TraceEvent};
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -69,9 +69,9 @@ pub(crate) struct Outcome {
     pub(crate) trace: u64,
     /// Steps of each vCPU.
     pub(crate) steps: Vec<u64>,
-    /// Who got which lock, in order, and whether through its queue (by number, for tickets).
+    /// Who got which lock, in order, and whether it had to queue.
     pub(crate) acquisitions: Vec<(usize, usize, bool)>,
-    /// Who queued for (or took a ticket of) some lock, in order. Only words of type [`Stepped`] tell.
+    /// Who queued for some lock, or took a ticket that was not served at once, in order.
     pub(crate) arrivals: Vec<usize>,
     /// Acquisitions past the queue while somebody in it slept.
     pub(crate) overtakes: usize,
@@ -311,6 +311,12 @@ impl<W: LockWord> Platform for Stepper<W> {
     }
     fn yield_to(_: u32) {
         machine().suspend("yield");
+    }
+    /// Called in the same step as the access that put the vCPU in the queue.
+    fn trace<L>(_: &L, event: TraceEvent) {
+        if let TraceEvent::QueuedBehind(_) | TraceEvent::QueuedWithTicket(_) = event {
+            machine().arrived();
+        }
     }
     fn vcpu_is_preempted(cpu: u32) -> Option<bool> {
         Some(machine().preempted.get()[cpu as usize])
