@@ -14,10 +14,11 @@
 //! | `qspinlock`    | [`RawQSpinLock`]      | in order, each spinning on its own line     | all, also if it is the next waiter |
 //! | `pv-qspinlock` | [`RawPvQSpinLock`]    | halt after a while; a free lock may be taken past a halted head | all, if it is the holder; meanwhile they leave the CPU to it |
 //! | `virt-tas`     | [`RawVirtTas`]        | whoever is first                             | all, if it is the holder  |
+//! | `mcs`          | [`RawMcs`]            | in order, each spinning on its own line     | all, also if it is the next waiter |
 //! | `rwlock`       | [`RawUnfairRwLock`]   | readers as they come, a writer when there is none | all, if it holds the lock |
 //! | `busted`       | [`busted::RawBusted`] | none: it excludes nobody                    | a negative control for tests |
 //!
-//! Each lock is one 32-bit word. [`registry::LockKind`] lists them by name, for tools.
+//! Each lock is one 32-bit word, but for `mcs`, which has three. [`registry::LockKind`] lists them by name, for tools.
 //!
 //! # Use
 //! With the feature `lock_api` (the default) the locks are raw mutexes of the
@@ -79,6 +80,7 @@ pub mod event;
 #[cfg(feature = "lock_api")]
 mod lock_api;
 mod operations;
+pub mod mcs;
 pub mod percpu;
 mod platform;
 pub mod pv_hash;
@@ -95,6 +97,7 @@ pub mod word;
 
 pub use event::LockEvent;
 pub use operations::Operations;
+pub use mcs::RawMcs;
 pub use percpu::{MAX_NODES, NodeRef, PerCpu};
 pub use platform::Platform;
 pub use qspinlock::{RawPvQSpinLock, RawQSpinLock};

@@ -43,5 +43,6 @@ raw_mutex! {
     crate::tas::RawTas<P>;
     crate::ticket::RawTicket<P>;
     crate::virt_tas::RawVirtTas<P>;
+    crate::mcs::RawMcs<P>;
     crate::qspinlock::RawQSpinLock<P, PV>, const PV;
 }

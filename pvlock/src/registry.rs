@@ -152,6 +152,8 @@ locks! {
         Traits { queues: true, halts: true, ..UNFAIR };
     /// test-and-set on the qspinlock's word: what a guest without halting waiters gets
     VirtTas = 5, "virt-tas", spin crate::virt_tas::RawVirtTas<P>, crate::qspinlock::describe, UNFAIR;
+    /// queue of Mellor-Crummey and Scott: strictly in order, each waiter on its own line
+    Mcs = 6, "mcs", spin crate::mcs::RawMcs<P>, crate::mcs::describe, Traits { queues: true, ..FAIR };
     /// unfair reader-writer lock: readers come as they like, writers may starve
     RwLock = 20, "rwlock", rw crate::rwlock::RawUnfairRwLock<P>, crate::rwlock::describe, UNFAIR;
     /// negative control: excludes nobody, must be caught

@@ -9,7 +9,7 @@ mod host;
 use host::{Host, HostWord};
 use lock_api::RawMutex;
 use pvlock::word::PortableWord;
-use pvlock::{RawPvQSpinLock, RawQSpinLock, RawTas, RawTicket, RawVirtTas};
+use pvlock::{RawMcs, RawPvQSpinLock, RawQSpinLock, RawTas, RawTicket, RawVirtTas};
 use std::sync::atomic::AtomicU32;
 
 type Mutex<L> = lock_api::Mutex<L, u64>;
@@ -50,9 +50,9 @@ fn tries<L: RawMutex + Sync>() {
     assert_eq!(*mutex.try_lock().expect("free again"), 5);
 }
 
-/// A lock is four bytes, and can be made in a constant.
+/// A lock is four bytes (MCS twelve), and can be made in a constant.
 fn small_and_constant<L: RawMutex>() {
-    const { assert!(size_of::<L>() == 4) };
+    const { assert!(size_of::<L>() == 4 || size_of::<L>() == 12) };
     assert!(!const { L::INIT }.is_locked());
 }
 
@@ -69,6 +69,7 @@ fn every_lock<W: HostWord>() {
     all::<RawQSpinLock<Host<W>>>();
     all::<RawPvQSpinLock<Host<W>>>();
     all::<RawVirtTas<Host<W>>>();
+    all::<RawMcs<Host<W>>>();
 }
 
 #[test]

@@ -5,6 +5,8 @@
 //! | tas          | 2 + 2               | any         | 1,300      |
 //! | ticket       | 2 + 1               | any         | 10,500     |
 //! | virt-tas     | 2 + 2               | any         | 1,300      |
+//! | mcs          | 2 + 1               | up to 4     | 1,400      |
+//! | mcs, 5 held  | 5 + 1               | any         | 200        |
 //! | qspinlock    | 2 + 1               | any         | 2,700      |
 //! | qspinlock    | 2 + 2               | up to 4     | 2,600      |
 //! | pv-qspinlock | 1 + 1               | any         | 5,700      |
@@ -13,7 +15,7 @@
 //! Two sections each are enough to queue behind somebody who queues, hence for the MCS handoff and
 //! for the advance of a halted waiter. Not explored: 2 + 2 without a bound (minutes for qspinlock;
 //! for pv-qspinlock more than loom can number), and three threads with more than one preemption
-//! (minutes; with one they hardly queue). Those interleavings are `tests/stepper.rs`'s, with
+//! (minutes; with one they hardly queue), and 2 + 1 of mcs without a bound (25,000, a minute). Those interleavings are `tests/stepper.rs`'s, with
 //! sequentially consistent memory. Paravirtual waiters spin for a single turn here. Loom takes
 //! `SeqCst` accesses for `AcqRel`; the locks need `SeqCst` in fences only, which loom has.
 //!
@@ -29,7 +31,9 @@ use machine::{Explored, Loom, Mutation, U32, check, spawn};
 use pvlock::LockEvent::*;
 use pvlock::atomic::{Atomic, Watch};
 use pvlock::qspinlock::pv::{HALTED, HASHED, RUNNING};
-use pvlock::{Platform, RawLock, RawPvQSpinLock, RawQSpinLock, RawTas, RawTicket, RawVirtTas};
+use pvlock::{
+    Platform, RawLock, RawMcs, RawPvQSpinLock, RawQSpinLock, RawTas, RawTicket, RawVirtTas,
+};
 use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
@@ -55,6 +59,30 @@ fn contend<L: RawLock>(rounds: [u32; 2]) {
     let total = shared.1.with(|data| unsafe { *data });
     assert_eq!(total, rounds[0] + rounds[1]);
     assert!(!shared.0.is_locked());
+}
+
+/// As [`contend`] for the last of `N` locks, which CPU 0 holds all at once.
+fn contend_nested<L: RawLock, const N: usize>() {
+    let shared = Arc::new((
+        std::array::from_fn::<L, N, _>(|_| L::new()),
+        UnsafeCell::new(0),
+    ));
+    let add = |data: &UnsafeCell<u32>| {
+        // SAFETY: what the lock is for; loom reports it if not.
+        #[allow(unsafe_code)]
+        data.with_mut(|data| unsafe { *data += 1 });
+    };
+    let theirs = shared.clone();
+    let other = spawn(1, move || {
+        theirs.0[N - 1].lock();
+        add(&theirs.1);
+        theirs.0[N - 1].unlock();
+    });
+    shared.0.iter().for_each(L::lock);
+    add(&shared.1);
+    shared.0.iter().for_each(L::unlock);
+    other.join().unwrap();
+    assert!(!shared.0.iter().any(L::is_locked));
 }
 
 fn explore<L: RawLock>(rounds: [u32; 2], preemptions: Option<usize>) -> Explored {
@@ -93,6 +121,36 @@ fn virt_tas() {
 fn ticket() {
     let explored = explore::<RawTicket<Loom>>([2, 1], None);
     assert!(explored.count(Contended) > 0);
+}
+
+#[test]
+fn mcs() {
+    let explored = explore::<RawMcs<Loom>>([2, 1], Some(4));
+    assert!(explored.count(Contended) > 0);
+}
+
+/// A holder without a node has a successor, which finds it through the lock.
+#[test]
+fn mcs_without_a_node() {
+    let explored = check(Mutation::None, None, || {
+        contend_nested::<RawMcs<Loom>, 5>();
+    });
+    assert!(explored.count(LockNoNode) > 0);
+}
+
+#[test]
+fn mcs_handoff() {
+    let found = |mutation| found::<RawMcs<Loom>>(mutation, [1, 1]);
+    assert!(found(Mutation::CompareRelease).contains(RACE));
+    // Either the handoff, or the initial values of the node, which then wipe it out.
+    for mutation in [
+        Mutation::LoadAcquire,
+        Mutation::StoreRelease,
+        Mutation::TailExchange,
+    ] {
+        let text = found(mutation);
+        assert!(text.contains(RACE) || text.contains(LIVELOCK), "{text}");
+    }
 }
 
 #[test]

@@ -25,7 +25,7 @@ mod rng;
 mod stepper;
 
 use pvlock::LockEvent::*;
-use pvlock::LockKind::{self, Busted, PvQSpinLock, QSpinLock, Tas, Ticket, VirtTas};
+use pvlock::LockKind::{self, Busted, Mcs, PvQSpinLock, QSpinLock, Tas, Ticket, VirtTas};
 use pvlock::word::{LockWord, PortableWord};
 use std::sync::atomic::AtomicU32;
 use stepper::{
@@ -37,7 +37,7 @@ type Fine = PortableWord<U32>;
 /// Every operation on the word is one step.
 type Coarse = Stepped<PortableWord<AtomicU32>>;
 
-const SOUND: [LockKind; 5] = [Tas, Ticket, QSpinLock, PvQSpinLock, VirtTas];
+const SOUND: [LockKind; 6] = [Tas, Ticket, QSpinLock, PvQSpinLock, VirtTas, Mcs];
 /// Longer than any wait that is not for a kick.
 const LONG: u64 = 300;
 /// The step after which the first taker of a free lock is in its critical section.
@@ -305,9 +305,59 @@ fn r5_the_fifth_nested_wait_has_no_node() {
     }
 }
 
+/// Each vCPU holds several locks at once, and releases them in an order of its own.
+#[test]
+fn locks_held_together_are_released_in_any_order() {
+    let orders = [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [2, 0, 4, 1, 3]];
+    for kind in SOUND {
+        let (mut without_node, mut contended) = (0, 0);
+        for seed in 0..60 {
+            let mut config = Config::new(kind, 3, 1).random(seed);
+            config.locks = 5;
+            for (program, order) in config.programs.iter_mut().zip(orders) {
+                // Taken in one order by all, or they would wait for each other.
+                let take = (0..5).map(Op::Lock);
+                *program = take.chain(order.map(Op::Unlock)).collect();
+                // Hand over hand: one is always held.
+                program.push(Op::Lock(0));
+                for lock in 1..5 {
+                    program.extend([Op::Lock(lock), Op::Unlock(lock - 1)]);
+                }
+                program.push(Op::Unlock(4));
+            }
+            let outcome = sound::<Fine>(&config);
+            assert_eq!(outcome.acquisitions.len(), 30, "{kind}, seed {seed}");
+            without_node += outcome.count(LockNoNode);
+            contended += outcome.count(Contended);
+        }
+        assert!(contended > 0, "{kind}");
+        // Its holder's node is in use for as long as the lock is held: the fifth has none.
+        assert_eq!(without_node > 0, kind == Mcs, "{kind}");
+    }
+}
+
+/// Queues form behind a holder that has no node, and it gives them the lock.
+#[test]
+fn an_mcs_holder_without_a_node_has_successors() {
+    for at in 0..60 {
+        let mut config = Config::new(Mcs, 3, 0);
+        config.locks = 5;
+        let nested = (0..5).map(Op::Lock).chain([Op::Pause(at)]);
+        let program: Vec<Op> = nested.chain((0..5).map(Op::Unlock)).collect();
+        config.programs = vec![program, section(4, 2), section(4, 2)];
+        // The others begin when the fifth lock is held.
+        for program in &mut config.programs[1..] {
+            program.insert(0, Op::Pause(60));
+        }
+        let outcome = sound::<Fine>(&config);
+        assert_eq!(outcome.count(LockNoNode), 1);
+        assert_eq!(outcome.acquisitions.len(), 9);
+    }
+}
+
 #[test]
 fn first_come_first_served() {
-    for kind in [Ticket, QSpinLock, PvQSpinLock] {
+    for kind in [Ticket, QSpinLock, PvQSpinLock, Mcs] {
         let mut queued = 0;
         for seed in 0..100 {
             let outcome = sound::<Fine>(&Config::new(kind, 4, 3).random(seed));

@@ -28,6 +28,10 @@ pub(crate) enum Mutation {
     TailExchange,
     /// Stores outside the lock word do not release.
     StoreRelease,
+    /// Compare-and-exchange outside the lock word does not release.
+    CompareRelease,
+    /// Compare-and-exchange outside the lock word does not acquire.
+    CompareAcquire,
     /// Loads outside the lock word do not acquire.
     LoadAcquire,
     /// Fences of that ordering are left out.
@@ -142,9 +146,15 @@ impl<const NODE: bool> Atomic<u32> for U32<NODE> {
             .store(value, without(&[Mutation::StoreRelease], order));
     }
     fn swap(&self, value: u32, order: Ordering) -> u32 {
-        self.0.swap(value, order)
+        self.0
+            .swap(value, without(&[Mutation::TailExchange], order))
     }
     fn compare_exchange(&self, old: u32, new: u32, s: Ordering, f: Ordering) -> Result<u32, u32> {
+        let s = match s {
+            Ordering::Release if NODE => without(&[Mutation::CompareRelease], s),
+            Ordering::Acquire if NODE => without(&[Mutation::CompareAcquire], s),
+            _ => s,
+        };
         self.0.compare_exchange(old, new, s, f)
     }
     fn fetch_add(&self, value: u32, order: Ordering) -> u32 {

@@ -22,20 +22,20 @@ pub(super) fn check<W: LockWord, L: RawLock>(
         storage,
     };
     for (lock, raw) in locks.iter().enumerate() {
-        // SAFETY: every lock is transparent over its 32-bit word, and this thread runs all vCPUs.
-        #[allow(unsafe_code)]
-        let word = unsafe { &*std::ptr::from_ref(raw).cast::<AtomicU32>() }.load(Relaxed);
+        let words = words_of(raw);
+        let word = words[0];
         view.one_holder(lock)?;
         let result = match kind {
             LockKind::Ticket => view.ticket(lock, word),
             LockKind::QSpinLock | LockKind::PvQSpinLock => view.queue(lock, word),
+            LockKind::Mcs => view.mcs(lock, word, words[1]),
             LockKind::Busted => Ok(()),
             _ => view.flag(lock, word),
         };
         result.map_err(|what| {
             view.failure(&format!(
                 "lock {lock}, {}: {what}",
-                kind.describe(word.into())
+                kind.describe(u64::from(word) | words.get(1).map_or(0, |&w| u64::from(w) << 32))
             ))
         })?;
     }
@@ -44,6 +44,15 @@ pub(super) fn check<W: LockWord, L: RawLock>(
         view.sleepers().map_err(|what| view.failure(&what))?;
     }
     view.ends_clean().map_err(|what| view.failure(&what))
+}
+
+/// The 32-bit words that a lock consists of.
+fn words_of<L: RawLock>(lock: &L) -> Vec<u32> {
+    let first = std::ptr::from_ref(lock).cast::<AtomicU32>();
+    // SAFETY: every lock consists of 32-bit words, and this thread runs all vCPUs.
+    #[allow(unsafe_code)]
+    let words = unsafe { std::slice::from_raw_parts(first, size_of::<L>() / 4) };
+    words.iter().map(|word| word.load(Relaxed)).collect()
 }
 
 fn that(holds: bool, what: &str) -> Result<(), String> {
@@ -125,6 +134,30 @@ impl<W: LockWord> View<'_, W> {
         that(
             locked != SLOW || entries == 1 || at_work,
             "marked but not hashed",
+        )
+    }
+
+    fn mcs(&self, lock: usize, tail: u32, holder: u32) -> Result<(), String> {
+        const NODELESS: u32 = 1 << 31;
+        // The CPU that a place in the queue names, if its node is one that is in use.
+        let owner = |place: u32| match NodeRef::from_raw(place) {
+            _ if place & NODELESS != 0 => Some((place & !NODELESS) as usize),
+            Some(node) => Some(node.cpu() as usize)
+                .filter(|&cpu| self.nodes_in_use(cpu) & (1 << node.index()) != 0),
+            None => None,
+        };
+        that(tail != 0 || !self.held(lock), "free but has a holder")?;
+        if tail != 0 {
+            let users = self.who(|phase| phase.lock() == lock);
+            that(
+                owner(tail).is_some_and(|cpu| users.contains(&cpu)),
+                "the tail does not use the lock, or has no node",
+            )?;
+        }
+        let holding = self.who(|phase| phase == Phase::Holding(lock));
+        that(
+            holding.iter().all(|&cpu| owner(holder) == Some(cpu)),
+            "the lock names another holder",
         )
     }
 
