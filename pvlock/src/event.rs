@@ -45,6 +45,16 @@ lock_events! {
     LockUseNode4 = "lock_use_node4",
     /// Waiters that found all four nodes of their CPU in use and fell back to retrying.
     LockNoNode = "lock_no_node",
+    /// Times a queue head of ppc-qspinlock had waited for long and stopped thieves.
+    PpcMustQueue = "ppc_must_queue",
+    /// Times a waiter found the holder of a ppc-qspinlock descheduled and marked the lock.
+    PpcSleepy = "ppc_sleepy",
+    /// Acquisitions of a ppc-qspinlock past its queue.
+    PpcSteal = "ppc_steal",
+    /// Offers of a waiter's time to the holder of a powerpc lock.
+    PpcYieldOwner = "ppc_yield_owner",
+    /// Offers of a waiter's time to the one before it in the queue of a ppc-qspinlock.
+    PpcYieldPrev = "ppc_yield_prev",
     /// Hash slots probed to insert sleeping queue heads (average: per pv_kick_unlock).
     PvHashHops = "pv_hash_hops",
     /// Releases that had to kick a sleeping queue head.

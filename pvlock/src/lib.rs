@@ -15,6 +15,8 @@
 //! | `pv-qspinlock` | [`RawPvQSpinLock`]    | halt after a while; a free lock may be taken past a halted head | all, if it is the holder; meanwhile they leave the CPU to it |
 //! | `virt-tas`     | [`RawVirtTas`]        | whoever is first                             | all, if it is the holder  |
 //! | `mcs`          | [`RawMcs`]            | in order, each spinning on its own line     | all, also if it is the next waiter |
+//! | `ppc-spinlock` | [`RawPpcSpinLock`]    | yield to the holder                         | all, if it is the holder; meanwhile they give their time to it |
+//! | `ppc-qspinlock` | [`RawPpcQSpinLock`]  | yield to the holder; may steal at first, then in order | all, if it is the holder or the next waiter; they give their time to it |
 //! | `rwlock`       | [`RawUnfairRwLock`]   | readers as they come, a writer when there is none | all, if it holds the lock |
 //! | `busted`       | [`busted::RawBusted`] | none: it excludes nobody                    | a negative control for tests |
 //!
@@ -83,6 +85,7 @@ mod operations;
 pub mod mcs;
 pub mod percpu;
 mod platform;
+pub mod ppc;
 pub mod pv_hash;
 pub mod qspinlock;
 mod raw;
@@ -91,8 +94,8 @@ pub mod rwlock;
 pub mod tas;
 pub mod ticket;
 pub mod trace;
-pub mod wait;
 pub mod virt_tas;
+pub mod wait;
 pub mod word;
 
 pub use event::LockEvent;
@@ -100,6 +103,8 @@ pub use operations::Operations;
 pub use mcs::RawMcs;
 pub use percpu::{MAX_NODES, NodeRef, PerCpu};
 pub use platform::Platform;
+pub use ppc::queued::RawPpcQSpinLock;
+pub use ppc::simple::RawPpcSpinLock;
 pub use qspinlock::{RawPvQSpinLock, RawQSpinLock};
 pub use raw::{RawLock, RawRwLock, WriteSide};
 pub use registry::{LockKind, LockVisitor, RwLockVisitor};

@@ -154,6 +154,12 @@ locks! {
     VirtTas = 5, "virt-tas", spin crate::virt_tas::RawVirtTas<P>, crate::qspinlock::describe, UNFAIR;
     /// queue of Mellor-Crummey and Scott: strictly in order, each waiter on its own line
     Mcs = 6, "mcs", spin crate::mcs::RawMcs<P>, crate::mcs::describe, Traits { queues: true, ..FAIR };
+    /// powerpc: test-and-set with the holder's name, to which waiters yield
+    PpcSpinLock = 7, "ppc-spinlock", spin crate::ppc::simple::RawPpcSpinLock<P>, crate::ppc::simple::describe,
+        Traits { yields: true, ..UNFAIR };
+    /// powerpc: queued, may be stolen for a while, waiters yield to the holder and down the queue
+    PpcQSpinLock = 8, "ppc-qspinlock", spin crate::ppc::queued::RawPpcQSpinLock<P>, crate::ppc::queued::describe,
+        Traits { queues: true, yields: true, ..UNFAIR };
     /// unfair reader-writer lock: readers come as they like, writers may starve
     RwLock = 20, "rwlock", rw crate::rwlock::RawUnfairRwLock<P>, crate::rwlock::describe, UNFAIR;
     /// negative control: excludes nobody, must be caught

@@ -9,7 +9,10 @@ mod host;
 use host::{Host, HostWord};
 use lock_api::RawMutex;
 use pvlock::word::PortableWord;
-use pvlock::{RawMcs, RawPvQSpinLock, RawQSpinLock, RawTas, RawTicket, RawVirtTas};
+use pvlock::{
+    RawMcs, RawPpcQSpinLock, RawPpcSpinLock, RawPvQSpinLock, RawQSpinLock, RawTas, RawTicket,
+    RawVirtTas,
+};
 use std::sync::atomic::AtomicU32;
 
 type Mutex<L> = lock_api::Mutex<L, u64>;
@@ -70,6 +73,8 @@ fn every_lock<W: HostWord>() {
     all::<RawPvQSpinLock<Host<W>>>();
     all::<RawVirtTas<Host<W>>>();
     all::<RawMcs<Host<W>>>();
+    all::<RawPpcSpinLock<Host<W>>>();
+    all::<RawPpcQSpinLock<Host<W>>>();
 }
 
 #[test]

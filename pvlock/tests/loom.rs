@@ -32,7 +32,8 @@ use pvlock::LockEvent::*;
 use pvlock::atomic::{Atomic, Watch};
 use pvlock::qspinlock::pv::{HALTED, HASHED, RUNNING};
 use pvlock::{
-    Platform, RawLock, RawMcs, RawPvQSpinLock, RawQSpinLock, RawTas, RawTicket, RawVirtTas,
+    Platform, RawLock, RawMcs, RawPpcQSpinLock, RawPpcSpinLock, RawPvQSpinLock, RawQSpinLock,
+    RawTas, RawTicket, RawVirtTas,
 };
 use std::panic::catch_unwind;
 use std::sync::Arc;
@@ -150,6 +151,31 @@ fn mcs_handoff() {
     ] {
         let text = found(mutation);
         assert!(text.contains(RACE) || text.contains(LIVELOCK), "{text}");
+    }
+}
+
+#[test]
+fn ppc_spinlock() {
+    let explored = explore::<RawPpcSpinLock<Loom>>([2, 1], Some(3));
+    eprintln!("EXPL {}", explored.executions);
+    assert!(explored.count(PpcYieldOwner) > 0);
+    for mutation in [Mutation::StoreRelease, Mutation::CompareAcquire] {
+        assert!(found::<RawPpcSpinLock<Loom>>(mutation, [1, 1]).contains(RACE));
+    }
+}
+
+#[test]
+fn ppc_qspinlock() {
+    let explored = explore::<RawPpcQSpinLock<Loom>>([2, 2], Some(3));
+    eprintln!("EXPL {}", explored.executions);
+    for event in [LockSlowpath, PpcSteal, PpcYieldOwner] {
+        assert!(explored.count(event) > 0, "{}", event.name());
+    }
+    let found = |mutation, rounds| found::<RawPpcQSpinLock<Loom>>(mutation, rounds);
+    assert!(found(Mutation::SubWordRelease, [1, 1]).contains(RACE));
+    assert!(found(Mutation::WordAcquire, [1, 1]).contains(RACE));
+    for m in [Mutation::StoreRelease, Mutation::LoadAcquire] {
+        eprintln!("{m:?} {:?}", catch_unwind(|| found(m, [2, 2])));
     }
 }
 

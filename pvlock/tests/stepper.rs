@@ -25,7 +25,9 @@ mod rng;
 mod stepper;
 
 use pvlock::LockEvent::*;
-use pvlock::LockKind::{self, Busted, Mcs, PvQSpinLock, QSpinLock, Tas, Ticket, VirtTas};
+use pvlock::LockKind::{
+    self, Busted, Mcs, PpcQSpinLock, PpcSpinLock, PvQSpinLock, QSpinLock, Tas, Ticket, VirtTas,
+};
 use pvlock::word::{LockWord, PortableWord};
 use std::sync::atomic::AtomicU32;
 use stepper::{
@@ -37,7 +39,16 @@ type Fine = PortableWord<U32>;
 /// Every operation on the word is one step.
 type Coarse = Stepped<PortableWord<AtomicU32>>;
 
-const SOUND: [LockKind; 6] = [Tas, Ticket, QSpinLock, PvQSpinLock, VirtTas, Mcs];
+const SOUND: [LockKind; 8] = [
+    Tas,
+    Ticket,
+    QSpinLock,
+    PvQSpinLock,
+    VirtTas,
+    Mcs,
+    PpcSpinLock,
+    PpcQSpinLock,
+];
 /// Longer than any wait that is not for a kick.
 const LONG: u64 = 300;
 /// The step after which the first taker of a free lock is in its critical section.
@@ -277,12 +288,16 @@ fn r4_interrupts_at_any_step() {
 /// Five waits nested on one CPU: four nodes, and one that does without.
 #[test]
 fn r5_the_fifth_nested_wait_has_no_node() {
-    for (kind, waiters) in [(QSpinLock, 2), (PvQSpinLock, 1)] {
+    for (kind, waiters, pauses) in [
+        (QSpinLock, 2, 3),
+        (PvQSpinLock, 1, 3),
+        (PpcQSpinLock, 1, 40),
+    ] {
         let mut config = Config::new(kind, waiters + 1, 1);
         config.locks = 5;
         config.programs[0] = [
             (0..5).map(Op::Lock).collect(),
-            vec![Op::Pause(400)],
+            vec![Op::Pause(800)],
             (0..5).map(Op::Unlock).collect(),
         ]
         .concat();
@@ -292,7 +307,7 @@ fn r5_the_fifth_nested_wait_has_no_node() {
             config.programs[vcpu].insert(0, start);
             let nest = |lock| Interrupt {
                 vcpu,
-                when: When::Pauses(3),
+                when: When::Pauses(pauses),
                 lock,
             };
             config.interrupts.extend((1..5).map(nest));

@@ -29,6 +29,8 @@ pub(super) fn check<W: LockWord, L: RawLock>(
             LockKind::Ticket => view.ticket(lock, word),
             LockKind::QSpinLock | LockKind::PvQSpinLock => view.queue(lock, word),
             LockKind::Mcs => view.mcs(lock, word, words[1]),
+            LockKind::PpcSpinLock => view.named(lock, word >> 31 != 0, word & 0xffff),
+            LockKind::PpcQSpinLock => view.ppc_queue(lock, word),
             LockKind::Busted => Ok(()),
             _ => view.flag(lock, word),
         };
@@ -159,6 +161,36 @@ impl<W: LockWord> View<'_, W> {
             holding.iter().all(|&cpu| owner(holder) == Some(cpu)),
             "the lock names another holder",
         )
+    }
+
+    /// A lock that names its holder.
+    fn named(&self, lock: usize, locked: bool, owner: u32) -> Result<(), String> {
+        let users = self.who(|phase| phase.lock() == lock);
+        let holders = self.who(|phase| phase == Phase::Holding(lock));
+        let is_owner = |&cpu: &usize| cpu == owner as usize;
+        that(locked || owner == 0, "free but names a holder")?;
+        that(locked || holders.is_empty(), "free but has a holder")?;
+        that(!locked || users.iter().any(is_owner), "held by nobody")?;
+        that(holders.iter().all(is_owner), "names another holder")
+    }
+
+    fn ppc_queue(&self, lock: usize, word: u32) -> Result<(), String> {
+        let (locked, sleepy) = (word & 1 != 0, word & (1 << 15) != 0);
+        let (must_queue, tail) = (word & (1 << 16) != 0, word >> 17);
+        self.named(lock, locked, (word >> 1) & 0x3fff)?;
+        that(locked || !sleepy, "free but sleepy")?;
+        that(tail != 0 || !must_queue, "thieves stopped for nobody")?;
+        if let Some(tail) = tail.checked_sub(1) {
+            let waiters = self.who(|phase| phase == Phase::Locking(lock));
+            that(waiters.contains(&(tail as usize)), "the tail does not wait")?;
+            let tags = &self.storage.percpu[tail as usize].tags;
+            let tag = 2 * (lock as u64 + 1);
+            let tagged = |i: &usize| tags[*i].0.load(Relaxed) == tag;
+            let in_use = |i: usize| self.nodes_in_use(tail as usize) & (1 << i) != 0;
+            let nodes: Vec<usize> = (0..tags.len()).filter(tagged).collect();
+            that(nodes.len() == 1 && in_use(nodes[0]), "the tail has no node")?;
+        }
+        Ok(())
     }
 
     /// Bit `i` for node `i`.

@@ -161,6 +161,9 @@ impl<W: LockWord> Storage<Stepper<W>> {
                 field.0.store(0, Ordering::Relaxed);
             }
         }
+        for tag in storage.percpu.iter().flat_map(|percpu| &percpu.tags) {
+            tag.0.store(0, Ordering::Relaxed);
+        }
         for slot in &storage.hash {
             slot.lock.0.store(0, Ordering::Relaxed);
         }
