@@ -45,6 +45,10 @@ lock_events! {
     LockUseNode4 = "lock_use_node4",
     /// Waiters that found all four nodes of their CPU in use and fell back to retrying.
     LockNoNode = "lock_no_node",
+    /// Waiters that a queue head moved to the secondary queue, being of another NUMA node (cna).
+    CnaMoved = "cna_moved",
+    /// Secondary queues that had existed for too long and were put before the primary one (cna).
+    CnaFlushed = "cna_flushed",
     /// Times a queue head of ppc-qspinlock had waited for long and stopped thieves.
     PpcMustQueue = "ppc_must_queue",
     /// Times a waiter found the holder of a ppc-qspinlock descheduled and marked the lock.

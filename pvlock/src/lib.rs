@@ -17,6 +17,7 @@
 //! | `mcs`          | [`RawMcs`]            | in order, each spinning on its own line     | all, also if it is the next waiter |
 //! | `ppc-spinlock` | [`RawPpcSpinLock`]    | yield to the holder                         | all, if it is the holder; meanwhile they give their time to it |
 //! | `ppc-qspinlock` | [`RawPpcQSpinLock`]  | yield to the holder; may steal at first, then in order | all, if it is the holder or the next waiter; they give their time to it |
+//! | `cna`          | [`RawCna`]            | as `qspinlock`, those of the holder's NUMA node first | all, also if it is the next waiter |
 //! | `rwlock`       | [`RawUnfairRwLock`]   | readers as they come, a writer when there is none | all, if it holds the lock |
 //! | `busted`       | [`busted::RawBusted`] | none: it excludes nobody                    | a negative control for tests |
 //!
@@ -81,8 +82,8 @@ pub mod conformance;
 pub mod event;
 #[cfg(feature = "lock_api")]
 mod lock_api;
-mod operations;
 pub mod mcs;
+mod operations;
 pub mod percpu;
 mod platform;
 pub mod ppc;
@@ -99,12 +100,13 @@ pub mod wait;
 pub mod word;
 
 pub use event::LockEvent;
-pub use operations::Operations;
 pub use mcs::RawMcs;
+pub use operations::Operations;
 pub use percpu::{MAX_NODES, NodeRef, PerCpu};
 pub use platform::Platform;
 pub use ppc::queued::RawPpcQSpinLock;
 pub use ppc::simple::RawPpcSpinLock;
+pub use qspinlock::cna::RawCna;
 pub use qspinlock::{RawPvQSpinLock, RawQSpinLock};
 pub use raw::{RawLock, RawRwLock, WriteSide};
 pub use registry::{LockKind, LockVisitor, RwLockVisitor};

@@ -44,6 +44,7 @@ raw_mutex! {
     crate::ticket::RawTicket<P>;
     crate::virt_tas::RawVirtTas<P>;
     crate::mcs::RawMcs<P>;
+    crate::qspinlock::cna::RawCna<P>;
     crate::ppc::simple::RawPpcSpinLock<P>;
     crate::ppc::queued::RawPpcQSpinLock<P>;
     crate::qspinlock::RawQSpinLock<P, PV>, const PV;

@@ -25,7 +25,8 @@ pub struct Node<P: Platform> {
     pub locked: P::U32,
     /// Paravirtual state of the waiter, see [`crate::qspinlock`].
     pub state: P::U32,
-    /// First node only: which of this CPU's nodes are in use, bit `i` for node `i`.
+    /// First node: which of this CPU's nodes are in use, bit `i` for node `i`. Second node: a count
+    /// that [`crate::qspinlock::cna`] keeps. Others: 0.
     pub in_use: P::U32,
 }
 

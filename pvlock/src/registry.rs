@@ -107,6 +107,8 @@ macro_rules! locks {
 pub struct Traits {
     /// Waiters get the lock in the order in which they came.
     pub fair: bool,
+    /// A free lock can be taken past those that queue for it.
+    pub steals: bool,
     /// Waiters halt and must be kicked.
     pub halts: bool,
     /// Waiters queue on per-CPU nodes, so a queue can be shown.
@@ -119,6 +121,7 @@ pub struct Traits {
 
 const UNFAIR: Traits = Traits {
     fair: false,
+    steals: false,
     halts: false,
     queues: false,
     yields: false,
@@ -149,7 +152,7 @@ locks! {
         Traits { queues: true, ..FAIR };
     /// paravirtual queued spinlock: waiters halt and are kicked, free locks can be stolen
     PvQSpinLock = 4, "pv-qspinlock", spin crate::qspinlock::RawPvQSpinLock<P>, crate::qspinlock::describe,
-        Traits { queues: true, halts: true, ..UNFAIR };
+        Traits { queues: true, halts: true, steals: true, ..UNFAIR };
     /// test-and-set on the qspinlock's word: what a guest without halting waiters gets
     VirtTas = 5, "virt-tas", spin crate::virt_tas::RawVirtTas<P>, crate::qspinlock::describe, UNFAIR;
     /// queue of Mellor-Crummey and Scott: strictly in order, each waiter on its own line
@@ -159,7 +162,10 @@ locks! {
         Traits { yields: true, ..UNFAIR };
     /// powerpc: queued, may be stolen for a while, waiters yield to the holder and down the queue
     PpcQSpinLock = 8, "ppc-qspinlock", spin crate::ppc::queued::RawPpcQSpinLock<P>, crate::ppc::queued::describe,
-        Traits { queues: true, yields: true, ..UNFAIR };
+        Traits { queues: true, yields: true, steals: true, ..UNFAIR };
+    /// NUMA-aware queued spinlock: waiters of the holder's node go first, for a millisecond at most
+    Cna = 9, "cna", spin crate::qspinlock::cna::RawCna<P>, crate::qspinlock::describe,
+        Traits { queues: true, ..UNFAIR };
     /// unfair reader-writer lock: readers come as they like, writers may starve
     RwLock = 20, "rwlock", rw crate::rwlock::RawUnfairRwLock<P>, crate::rwlock::describe, UNFAIR;
     /// negative control: excludes nobody, must be caught

@@ -10,8 +10,8 @@ use host::{Host, HostWord};
 use lock_api::RawMutex;
 use pvlock::word::PortableWord;
 use pvlock::{
-    RawMcs, RawPpcQSpinLock, RawPpcSpinLock, RawPvQSpinLock, RawQSpinLock, RawTas, RawTicket,
-    RawVirtTas,
+    RawCna, RawMcs, RawPpcQSpinLock, RawPpcSpinLock, RawPvQSpinLock, RawQSpinLock, RawTas,
+    RawTicket, RawVirtTas,
 };
 use std::sync::atomic::AtomicU32;
 
@@ -73,6 +73,7 @@ fn every_lock<W: HostWord>() {
     all::<RawPvQSpinLock<Host<W>>>();
     all::<RawVirtTas<Host<W>>>();
     all::<RawMcs<Host<W>>>();
+    all::<RawCna<Host<W>>>();
     all::<RawPpcSpinLock<Host<W>>>();
     all::<RawPpcQSpinLock<Host<W>>>();
 }

@@ -7,6 +7,10 @@
 //! | virt-tas     | 2 + 2               | any         | 1,300      |
 //! | mcs          | 2 + 1               | up to 4     | 1,400      |
 //! | mcs, 5 held  | 5 + 1               | any         | 200        |
+//! | ppc-spinlock | 2 + 1               | up to 3     | 1,100      |
+//! | ppc-qspinlock | 2 + 1              | up to 3     | 3,600      |
+//! | cna          | 2 + 1               | any         | 4,200      |
+//! | cna          | 2 + 2               | up to 3     | 900        |
 //! | qspinlock    | 2 + 1               | any         | 2,700      |
 //! | qspinlock    | 2 + 2               | up to 4     | 2,600      |
 //! | pv-qspinlock | 1 + 1               | any         | 5,700      |
@@ -15,8 +19,11 @@
 //! Two sections each are enough to queue behind somebody who queues, hence for the MCS handoff and
 //! for the advance of a halted waiter. Not explored: 2 + 2 without a bound (minutes for qspinlock;
 //! for pv-qspinlock more than loom can number), and three threads with more than one preemption
-//! (minutes; with one they hardly queue), and 2 + 1 of mcs without a bound (25,000, a minute). Those interleavings are `tests/stepper.rs`'s, with
-//! sequentially consistent memory. Paravirtual waiters spin for a single turn here. Loom takes
+//! (minutes; with one they hardly queue), and 2 + 1 of mcs without a bound (25,000 executions, a
+//! minute). Two CPUs never make a secondary queue of cna, which takes a head and two behind it; and
+//! 2 + 2 of ppc-qspinlock (11,000, a minute) does not bring one waiter behind another, as comers steal
+//! first, so that a missing Release or Acquire of its links is not found here. Those interleavings
+//! are `tests/stepper.rs`'s, with sequentially consistent memory. Paravirtual waiters spin for a single turn here. Loom takes
 //! `SeqCst` accesses for `AcqRel`; the locks need `SeqCst` in fences only, which loom has.
 //!
 //! The byte-wide word cannot be modelled (inline assembly); `tests/word.rs` ties it to this one.
@@ -32,8 +39,8 @@ use pvlock::LockEvent::*;
 use pvlock::atomic::{Atomic, Watch};
 use pvlock::qspinlock::pv::{HALTED, HASHED, RUNNING};
 use pvlock::{
-    Platform, RawLock, RawMcs, RawPpcQSpinLock, RawPpcSpinLock, RawPvQSpinLock, RawQSpinLock,
-    RawTas, RawTicket, RawVirtTas,
+    Platform, RawCna, RawLock, RawMcs, RawPpcQSpinLock, RawPpcSpinLock, RawPvQSpinLock,
+    RawQSpinLock, RawTas, RawTicket, RawVirtTas,
 };
 use std::panic::catch_unwind;
 use std::sync::Arc;
@@ -157,7 +164,6 @@ fn mcs_handoff() {
 #[test]
 fn ppc_spinlock() {
     let explored = explore::<RawPpcSpinLock<Loom>>([2, 1], Some(3));
-    eprintln!("EXPL {}", explored.executions);
     assert!(explored.count(PpcYieldOwner) > 0);
     for mutation in [Mutation::StoreRelease, Mutation::CompareAcquire] {
         assert!(found::<RawPpcSpinLock<Loom>>(mutation, [1, 1]).contains(RACE));
@@ -166,16 +172,12 @@ fn ppc_spinlock() {
 
 #[test]
 fn ppc_qspinlock() {
-    let explored = explore::<RawPpcQSpinLock<Loom>>([2, 2], Some(3));
-    eprintln!("EXPL {}", explored.executions);
+    let explored = explore::<RawPpcQSpinLock<Loom>>([2, 1], Some(3));
     for event in [LockSlowpath, PpcSteal, PpcYieldOwner] {
         assert!(explored.count(event) > 0, "{}", event.name());
     }
-    let found = |mutation, rounds| found::<RawPpcQSpinLock<Loom>>(mutation, rounds);
-    assert!(found(Mutation::SubWordRelease, [1, 1]).contains(RACE));
-    assert!(found(Mutation::WordAcquire, [1, 1]).contains(RACE));
-    for m in [Mutation::StoreRelease, Mutation::LoadAcquire] {
-        eprintln!("{m:?} {:?}", catch_unwind(|| found(m, [2, 2])));
+    for mutation in [Mutation::SubWordRelease, Mutation::WordAcquire] {
+        assert!(found::<RawPpcQSpinLock<Loom>>(mutation, [1, 1]).contains(RACE));
     }
 }
 
@@ -185,6 +187,19 @@ fn qspinlock() {
     assert!(explored.count(LockPending) > 0);
     let explored = explore::<RawQSpinLock<Loom>>([2, 2], Some(4));
     assert!(explored.count(LockSlowpath) > 0);
+}
+
+#[test]
+fn cna() {
+    let explored = explore::<RawCna<Loom>>([2, 1], None);
+    assert!(explored.count(LockPending) > 0);
+    let explored = explore::<RawCna<Loom>>([2, 2], Some(3));
+    assert!(explored.count(LockSlowpath) > 0);
+    assert!(found::<RawCna<Loom>>(Mutation::SubWordRelease, [1, 1]).contains(RACE));
+    assert!(found::<RawCna<Loom>>(Mutation::WordAcquire, [1, 1]).contains(RACE));
+    for mutation in [Mutation::TailExchange, Mutation::StoreRelease] {
+        assert!(found::<RawCna<Loom>>(mutation, [2, 2]).contains(LIVELOCK));
+    }
 }
 
 #[test]

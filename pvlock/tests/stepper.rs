@@ -26,7 +26,7 @@ mod stepper;
 
 use pvlock::LockEvent::*;
 use pvlock::LockKind::{
-    self, Busted, Mcs, PpcQSpinLock, PpcSpinLock, PvQSpinLock, QSpinLock, Tas, Ticket, VirtTas,
+    self, Busted, Cna, Mcs, PpcQSpinLock, PpcSpinLock, PvQSpinLock, QSpinLock, Tas, Ticket, VirtTas,
 };
 use pvlock::word::{LockWord, PortableWord};
 use std::sync::atomic::AtomicU32;
@@ -39,7 +39,7 @@ type Fine = PortableWord<U32>;
 /// Every operation on the word is one step.
 type Coarse = Stepped<PortableWord<AtomicU32>>;
 
-const SOUND: [LockKind; 8] = [
+const SOUND: [LockKind; 9] = [
     Tas,
     Ticket,
     QSpinLock,
@@ -48,6 +48,7 @@ const SOUND: [LockKind; 8] = [
     Mcs,
     PpcSpinLock,
     PpcQSpinLock,
+    Cna,
 ];
 /// Longer than any wait that is not for a kick.
 const LONG: u64 = 300;
@@ -292,6 +293,7 @@ fn r5_the_fifth_nested_wait_has_no_node() {
         (QSpinLock, 2, 3),
         (PvQSpinLock, 1, 3),
         (PpcQSpinLock, 1, 40),
+        (Cna, 2, 3),
     ] {
         let mut config = Config::new(kind, waiters + 1, 1);
         config.locks = 5;
@@ -368,6 +370,104 @@ fn an_mcs_holder_without_a_node_has_successors() {
         assert_eq!(outcome.count(LockNoNode), 1);
         assert_eq!(outcome.acquisitions.len(), 9);
     }
+}
+
+/// Waiters 2 to 7 queue behind a holder and a pending waiter; the even ones are of one node.
+#[test]
+fn cna_serves_waiters_of_one_node_together() {
+    let mut config = Config::new(Cna, 8, 0);
+    config.numa_nodes = 2;
+    config.millisecond = 100_000;
+    let hold = |start, steps| {
+        let (start, steps) = (Op::Pause(start), Op::Pause(steps));
+        vec![start, Op::Lock(0), steps, Op::Unlock(0)]
+    };
+    config.programs = (0..8).map(|cpu| hold(20 * cpu, 40)).collect();
+    config.programs[0] = hold(0, 400);
+    let order = |config: &Config| -> Vec<usize> {
+        let outcome = sound::<Coarse>(config);
+        outcome.acquisitions.iter().map(|&(cpu, ..)| cpu).collect()
+    };
+    // 7, the last, cannot be moved; then the primary queue is empty.
+    assert_eq!(order(&config), [0, 1, 2, 4, 6, 7, 3, 5]);
+    let outcome = sound::<Coarse>(&config);
+    assert_eq!((outcome.count(CnaMoved), outcome.count(CnaFlushed)), (2, 0));
+
+    // On one node, and as natives, they are served as they came.
+    config.numa_nodes = 1;
+    assert_eq!(order(&config), [0, 1, 2, 3, 4, 5, 6, 7]);
+
+    // A head that finds the secondary queue too old puts it first.
+    config.numa_nodes = 2;
+    config.millisecond = 1_000;
+    config.programs[2] = hold(40, 400);
+    // (3 and 5 have a queue before them, of which 5 then moves 6.)
+    assert_eq!(order(&config), [0, 1, 2, 4, 3, 5, 7, 6]);
+    assert!(sound::<Coarse>(&config).count(CnaFlushed) > 0);
+}
+
+#[test]
+fn cna_loses_no_waiter_in_any_schedule() {
+    let (mut moved, mut flushed) = (0, 0);
+    for seed in 0..200 {
+        let mut config = Config::new(Cna, 6, 4).random(seed);
+        config.numa_nodes = 2 + seed % 2;
+        let fine = sound::<Fine>(&config);
+        let coarse = sound::<Coarse>(&config);
+        for outcome in [fine, coarse] {
+            assert_eq!(outcome.acquisitions.len(), 24, "seed {seed}");
+            moved += outcome.count(CnaMoved);
+            flushed += outcome.count(CnaFlushed);
+        }
+    }
+    assert!(moved > 0 && flushed > 0, "{moved} {flushed}");
+}
+
+/// Any of the vCPUs around the moved ones is descheduled at any of its steps.
+#[test]
+fn cna_loses_no_waiter_when_one_is_preempted() {
+    let mut moved = 0;
+    for vcpu in 0..5 {
+        let mut config = Config::new(Cna, 5, 2);
+        config.numa_nodes = 2;
+        config.preempt.push(Preempt {
+            vcpu: 0,
+            at: HOLDS,
+            steps: LONG,
+        });
+        preempted_everywhere::<Coarse>(&config, vcpu, |outcome| moved += outcome.count(CnaMoved));
+    }
+    assert!(moved > 0);
+}
+
+/// A holder that is away is found out, marked, and yielded to; the head at last stops thieves.
+#[test]
+fn ppc_waiters_yield_to_whom_they_wait_for() {
+    let events = [
+        PpcYieldOwner,
+        PpcYieldPrev,
+        PpcMustQueue,
+        PpcSteal,
+        PpcSleepy,
+    ];
+    let mut counts = [0; 5];
+    for kind in [PpcSpinLock, PpcQSpinLock] {
+        let mut config = Config::new(kind, 4, 3);
+        // One holds it for longer than anybody steals.
+        config.programs[0] = [Op::Lock(0), Op::Pause(600), Op::Unlock(0)].repeat(2);
+        for (vcpu, at) in (0..4).flat_map(|vcpu| (0..20).map(move |at| (vcpu, at * 60 + HOLDS))) {
+            config.preempt = vec![Preempt {
+                vcpu,
+                at,
+                steps: LONG,
+            }];
+            let outcome = sound::<Fine>(&config);
+            for (count, event) in counts.iter_mut().zip(events) {
+                *count += outcome.count(event);
+            }
+        }
+    }
+    assert!(counts.iter().all(|&count| count > 0), "{counts:?}");
 }
 
 #[test]

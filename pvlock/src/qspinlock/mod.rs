@@ -35,6 +35,7 @@
 //!
 //! What the paravirtual variant adds is in [`pv`]. Which variant a type is, is a const generic.
 
+pub mod cna;
 pub mod pv;
 
 use crate::atomic::{Atomic, ConstZero, Watch};

@@ -19,8 +19,7 @@ pub(super) struct Vm {
 
 impl Vm {
     pub(super) fn new(setup: &VmSetup) -> Self {
-        let traits = setup.lock.traits();
-        let steals = traits.queues && !traits.fair;
+        let steals = setup.lock.traits().steals;
         Self {
             kind: setup.lock.name(),
             locks: (0..setup.locks)

@@ -27,7 +27,7 @@ pub(super) fn check<W: LockWord, L: RawLock>(
         view.one_holder(lock)?;
         let result = match kind {
             LockKind::Ticket => view.ticket(lock, word),
-            LockKind::QSpinLock | LockKind::PvQSpinLock => view.queue(lock, word),
+            LockKind::QSpinLock | LockKind::PvQSpinLock | LockKind::Cna => view.queue(lock, word),
             LockKind::Mcs => view.mcs(lock, word, words[1]),
             LockKind::PpcSpinLock => view.named(lock, word >> 31 != 0, word & 0xffff),
             LockKind::PpcQSpinLock => view.ppc_queue(lock, word),

@@ -117,6 +117,8 @@ pub(crate) struct Machine {
     pub(crate) vcpus: Vec<Vcpu>,
     running: Cell<Option<usize>>,
     spin_threshold: u32,
+    numa_nodes: u64,
+    millisecond: u64,
     kick: Kick,
     storage: &'static (dyn Any + Send + Sync),
     /// Addresses of the locks; a lock's key is its place here plus one.
@@ -320,6 +322,14 @@ impl<W: LockWord> Platform for Stepper<W> {
         if let TraceEvent::QueuedBehind(_) | TraceEvent::QueuedWithTicket(_) = event {
             machine().arrived();
         }
+    }
+    /// CPUs are dealt out to the nodes in turn.
+    fn numa_node(cpu: u32) -> u32 {
+        u32::try_from(u64::from(cpu) % machine().numa_nodes).unwrap()
+    }
+    /// A tick is a step.
+    fn ticks(ns: u64) -> u64 {
+        ns * machine().millisecond / 1_000_000
     }
     fn vcpu_is_preempted(cpu: u32) -> Option<bool> {
         Some(machine().preempted.get()[cpu as usize])

@@ -93,6 +93,9 @@ pub(crate) struct Config {
     pub(crate) kick: Kick,
     pub(crate) interrupts: Vec<Interrupt>,
     pub(crate) spin_threshold: u32,
+    pub(crate) numa_nodes: u64,
+    /// In steps of all vCPUs together.
+    pub(crate) millisecond: u64,
     pub(crate) step_limit: u64,
 }
 
@@ -109,6 +112,8 @@ impl Config {
             kick: Kick::Sticky,
             interrupts: vec![],
             spin_threshold: 4,
+            numa_nodes: 1,
+            millisecond: 200,
             step_limit: 100_000,
         }
     }
@@ -168,6 +173,8 @@ impl Machine {
             vcpus: std::iter::repeat_with(vcpu).take(vcpus).collect(),
             running: Cell::new(None),
             spin_threshold: config.spin_threshold,
+            numa_nodes: config.numa_nodes,
+            millisecond: config.millisecond,
             kick: config.kick,
             storage: Storage::<Stepper<W>>::cleared(),
             locks: RefCell::new(locks.iter().map(|l| std::ptr::from_ref(l).addr()).collect()),
