@@ -19,9 +19,12 @@
 //! | `ppc-qspinlock` | [`RawPpcQSpinLock`]  | yield to the holder; may steal at first, then in order | all, if it is the holder or the next waiter; they give their time to it |
 //! | `cna`          | [`RawCna`]            | as `qspinlock`, those of the holder's NUMA node first | all, also if it is the next waiter |
 //! | `rwlock`       | [`RawUnfairRwLock`]   | readers as they come, a writer when there is none | all, if it holds the lock |
-//! | `busted`       | [`busted::RawBusted`] | none: it excludes nobody                    | a negative control for tests |
+//! | `qrwlock`      | [`RawQRwLock`]        | take turns by a wait lock of their own, one of the above; readers share | as its wait lock; readers and writers in turn |
+//! | `qrwlock-2014` | [`RawQRwLock2014`]    | as `qrwlock`, but a writer starves while others come fast enough | as its wait lock |
+//! | `busted` ...   | [`busted`]            | negative controls for tests, each broken in its own way | |
 //!
-//! Each lock is one 32-bit word, but for `mcs`, which has three. [`registry::LockKind`] lists them by name, for tools.
+//! Each lock is one 32-bit word, but for `mcs`, which has three, and the `qrwlock`s, which have two.
+//! [`registry::LockKind`] lists them by name, for tools.
 //!
 //! # Use
 //! With the feature `lock_api` (the default) the locks are raw mutexes of the
@@ -41,6 +44,14 @@
 //!     }
 //! });
 //! assert_eq!(*TOTAL.lock(), 2);
+//!
+//! // Readers share, writers do not. Who has to wait queues on a lock of the kind named second.
+//! use pvlock::RawQRwLock;
+//! static MAP: lock_api::RwLock<RawQRwLock<Threads, RawQSpinLock<Threads>>, [u8; 3]> =
+//!     lock_api::RwLock::new([1, 2, 3]);
+//!
+//! let (a, b) = (MAP.read(), MAP.read());
+//! assert!(a[0] == 1 && b[0] == 1 && MAP.try_write().is_none());
 //! ```
 //!
 //! Without it there is [`RawLock`]: `lock`, `try_lock` and `unlock`, to build one's own guard on.
@@ -88,6 +99,8 @@ pub mod percpu;
 mod platform;
 pub mod ppc;
 pub mod pv_hash;
+pub mod qrwlock;
+pub mod qrwlock_2014;
 pub mod qspinlock;
 mod raw;
 pub mod registry;
@@ -107,6 +120,8 @@ pub use platform::Platform;
 pub use ppc::queued::RawPpcQSpinLock;
 pub use ppc::simple::RawPpcSpinLock;
 pub use qspinlock::cna::RawCna;
+pub use qrwlock::RawQRwLock;
+pub use qrwlock_2014::RawQRwLock2014;
 pub use qspinlock::{RawPvQSpinLock, RawQSpinLock};
 pub use raw::{RawLock, RawRwLock, WriteSide};
 pub use registry::{LockKind, LockVisitor, RwLockVisitor};

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)] // lock_api's traits are unsafe to implement.
 
 use crate::atomic::ConstZero;
-use crate::{Platform, RawLock};
+use crate::{Platform, RawLock, RawRwLock};
 use lock_api::GuardNoSend;
 
 macro_rules! raw_mutex {
@@ -48,4 +48,59 @@ raw_mutex! {
     crate::ppc::simple::RawPpcSpinLock<P>;
     crate::ppc::queued::RawPpcQSpinLock<P>;
     crate::qspinlock::RawQSpinLock<P, PV>, const PV;
+}
+
+macro_rules! raw_rwlock {
+    ($($lock:ty $(, $wait:ident)?;)+) => {$(
+        // SAFETY: these locks keep writers apart from each other and from readers (tests/stepper.rs,
+        // tests/loom.rs), and the guard cannot leave the CPU that took the lock (GuardNoSend).
+        unsafe impl<P: Platform $(, $wait: RawLock)?> lock_api::RawRwLock for $lock
+        where
+            $lock: ConstZero + RawRwLock,
+        {
+            const INIT: Self = Self::ZERO;
+            type GuardMarker = GuardNoSend;
+
+            #[inline]
+            fn lock_shared(&self) {
+                RawRwLock::read(self);
+            }
+
+            #[inline]
+            fn try_lock_shared(&self) -> bool {
+                RawRwLock::try_read(self)
+            }
+
+            #[inline]
+            unsafe fn unlock_shared(&self) {
+                RawRwLock::read_unlock(self);
+            }
+
+            #[inline]
+            fn lock_exclusive(&self) {
+                RawRwLock::write(self);
+            }
+
+            #[inline]
+            fn try_lock_exclusive(&self) -> bool {
+                RawRwLock::try_write(self)
+            }
+
+            #[inline]
+            unsafe fn unlock_exclusive(&self) {
+                RawRwLock::write_unlock(self);
+            }
+
+            #[inline]
+            fn is_locked(&self) -> bool {
+                RawRwLock::is_locked(self)
+            }
+        }
+    )+};
+}
+
+raw_rwlock! {
+    crate::rwlock::RawUnfairRwLock<P>;
+    crate::qrwlock::RawQRwLock<P, W>, W;
+    crate::qrwlock_2014::RawQRwLock2014<P, W>, W;
 }

@@ -1,7 +1,7 @@
 //! Every lock by name: the one list from which tools, guests and tests pick.
 
 use crate::raw::WriteSide;
-use crate::{Operations, Platform, RawLock, RawRwLock};
+use crate::{Operations, Platform, RawLock, RawPvQSpinLock, RawQSpinLock, RawRwLock, RawTicket};
 use core::fmt;
 
 /// What to do with a lock type once it is known: see [`LockKind::visit`].
@@ -25,8 +25,11 @@ pub trait RwLockVisitor<P: Platform> {
 /// The state of a lock, to be shown to a person.
 pub struct WordState {
     state: u64,
-    describe: fn(u64, &mut fmt::Formatter<'_>) -> fmt::Result,
+    describe: Describe,
 }
+
+/// Writes out the first 64 bits of a lock.
+pub(crate) type Describe = fn(u64, &mut fmt::Formatter<'_>) -> fmt::Result;
 
 impl fmt::Display for WordState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -43,7 +46,7 @@ macro_rules! locks {
     (@shared rw $lock:ty, $visitor:ident) => { Some($visitor.visit::<$lock>()) };
     (@is_rw spin) => { false };
     (@is_rw rw) => { true };
-    ($($(#[doc = $doc:literal])+ $variant:ident = $id:literal, $name:literal, $side:ident $lock:ty, $describe:path, $traits:expr;)+) => {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $id:literal, $name:literal, $side:ident $lock:ty, $describe:expr, $traits:expr;)+) => {
         /// A lock algorithm.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u32)]
@@ -95,7 +98,7 @@ macro_rules! locks {
 
             /// The first 64 bits of such a lock (little-endian), decoded.
             pub fn describe(self, state: u64) -> WordState {
-                let describe = match self { $(Self::$variant => $describe,)+ };
+                let describe: Describe = match self { $(Self::$variant => $describe,)+ };
                 WordState { state, describe }
             }
         }
@@ -131,6 +134,10 @@ const FAIR: Traits = Traits {
     fair: true,
     ..UNFAIR
 };
+const CONTROL: Traits = Traits {
+    control: true,
+    ..UNFAIR
+};
 
 fn no_word(_: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str("has no state")
@@ -140,6 +147,11 @@ fn no_word(_: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 #[expect(clippy::cast_possible_truncation, reason = "the point")]
 pub(crate) const fn low(state: u64) -> u32 {
     state as u32
+}
+
+/// The second 32-bit word.
+pub(crate) const fn high(state: u64) -> u32 {
+    low(state >> 32)
 }
 
 locks! {
@@ -168,13 +180,47 @@ locks! {
         Traits { queues: true, ..UNFAIR };
     /// unfair reader-writer lock: readers come as they like, writers may starve
     RwLock = 20, "rwlock", rw crate::rwlock::RawUnfairRwLock<P>, crate::rwlock::describe, UNFAIR;
+    /// queued reader-writer lock: waiters take turns by a qspinlock
+    QRwLock = 21, "qrwlock", rw crate::qrwlock::RawQRwLock<P, RawQSpinLock<P>>,
+        |state, f| crate::qrwlock::describe(state, crate::qspinlock::describe, f),
+        Traits { queues: true, ..FAIR };
+    /// qrwlock whose waiters take turns by a ticket lock
+    QRwLockTicket = 22, "qrwlock+ticket", rw crate::qrwlock::RawQRwLock<P, RawTicket<P>>,
+        |state, f| crate::qrwlock::describe(state, crate::ticket::describe, f), FAIR;
+    /// qrwlock whose waiters take turns by a pv-qspinlock, and halt
+    QRwLockPvQSpinLock = 23, "qrwlock+pv-qspinlock", rw crate::qrwlock::RawQRwLock<P, RawPvQSpinLock<P>>,
+        |state, f| crate::qrwlock::describe(state, crate::qspinlock::describe, f),
+        Traits { queues: true, halts: true, ..UNFAIR };
+    /// qrwlock as it was until 2017: a writer cannot announce itself to a writer, and may starve
+    QRwLock2014 = 24, "qrwlock-2014", rw crate::qrwlock_2014::RawQRwLock2014<P, RawQSpinLock<P>>,
+        |state, f| crate::qrwlock_2014::describe(state, crate::qspinlock::describe, f),
+        Traits { queues: true, ..UNFAIR };
+    /// qrwlock-2014 whose waiters take turns by a ticket lock
+    QRwLock2014Ticket = 25, "qrwlock-2014+ticket", rw crate::qrwlock_2014::RawQRwLock2014<P, RawTicket<P>>,
+        |state, f| crate::qrwlock_2014::describe(state, crate::ticket::describe, f), UNFAIR;
+    /// qrwlock-2014 whose waiters take turns by a pv-qspinlock, and halt
+    QRwLock2014PvQSpinLock = 26, "qrwlock-2014+pv-qspinlock",
+        rw crate::qrwlock_2014::RawQRwLock2014<P, RawPvQSpinLock<P>>,
+        |state, f| crate::qrwlock_2014::describe(state, crate::qspinlock::describe, f),
+        Traits { queues: true, halts: true, ..UNFAIR };
     /// negative control: excludes nobody, must be caught
-    Busted = 1000, "busted", spin crate::busted::RawBusted<P>, no_word, Traits { control: true, ..UNFAIR };
+    Busted = 1000, "busted", spin crate::busted::RawBusted<P>, no_word, CONTROL;
+    /// negative control: now and then forgets to kick a halted waiter, all hang, must be caught
+    BustedWakeup = 1001, "busted-wakeup", spin crate::busted::RawBustedWakeup<P>,
+        crate::busted::describe_wakeup, Traits { fair: true, halts: true, queues: true, ..CONTROL };
+    /// negative control: now and then lets a reader in beside a writer, must be caught
+    BustedRw = 1002, "busted-rw", rw crate::busted::RawBustedRw<P>, crate::rwlock::describe, CONTROL;
+    /// negative control: starves CPU 0 while any other wants the lock, must be reported
+    BustedStarve = 1003, "busted-starve", spin crate::busted::RawBustedStarve<P>, crate::tas::describe,
+        CONTROL;
 }
 
 impl LockKind {
-    /// The lock of that name.
+    /// The lock of that name. `qrwlock+qspinlock` and `qrwlock-2014+qspinlock` say in full what their
+    /// short names mean.
     pub fn from_name(name: &str) -> Option<Self> {
+        let short = name.strip_suffix("+qspinlock");
+        let name = short.filter(|rw| rw.starts_with("qrwlock")).unwrap_or(name);
         Self::ALL.iter().copied().find(|kind| kind.name() == name)
     }
 

@@ -28,9 +28,9 @@ pub struct RawUnfairRwLock<P: Platform> {
     word: P::U32,
 }
 
-const FREE: u32 = 0;
-const READER: u32 = 1;
-const WRITER: u32 = 1 << 31;
+pub(crate) const FREE: u32 = 0;
+pub(crate) const READER: u32 = 1;
+pub(crate) const WRITER: u32 = 1 << 31;
 
 impl<P: Platform> RawUnfairRwLock<P> {
     #[cold]
@@ -155,6 +155,7 @@ pub(crate) fn describe(state: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match low(state) {
         FREE => f.write_str("free"),
         WRITER => f.write_str("write-held"),
-        readers => write!(f, "read-held by {readers}"),
+        word if word & WRITER == 0 => write!(f, "read-held by {word}"),
+        word => write!(f, "write-held, and read-held by {}", word ^ WRITER),
     }
 }

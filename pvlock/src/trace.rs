@@ -5,11 +5,19 @@
 //! and its CPU. For one acquisition the order is
 //!
 //! ```text
-//! Start  [Queued  [Halt  Woken]*]  [Head  [Halt  Woken]*]  Acquired  ...  Release  [Kick]
+//! Start  [Queued  [Halt  Woken]*]  [Head  [Halt  Woken]*]  Acquired  [Kick]  ...  Release  [Kick]
 //! ```
+//!
+//! Only a reader-writer lock kicks with the lock held: the one whose turn it is to wait for it.
 //!
 //! `try_lock` reports nothing but a successful `Acquired`. `Acquired` is reported with the lock held,
 //! and `Release` before it is let go, so two holders never overlap in a trace.
+//!
+//! A reader-writer lock reports its write side, and nothing of its readers. Where waiters take turns by a
+//! wait lock, inside the lock and after its first word, `Head` is reported by the one that has got
+//! that. The wait lock reports its own steps, readers' included, under its own address. Of those a
+//! trace takes what the lock does not know itself, queueing, halts and kicks, as steps of the lock: see
+//! `guest::trace`.
 
 /// How a lock was acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,0 +1,118 @@
+//! `busted-rw`: a reader-writer lock that now and then lets a reader in beside a writer.
+//!
+//! The word is that of [`crate::rwlock`], and so is what is done with it. But one in 16 of the reads that
+//! find a writer inside, which is about one in 256 of all at the usual mixes, does not wait for it to
+//! leave. A check of readers against writers must catch it; one that only looks at writers cannot.
+
+use crate::atomic::{Atomic, ConstZero, Watch};
+use crate::event::LockEvent;
+use crate::rwlock::{FREE, READER, WRITER};
+use crate::trace::{How, TraceEvent};
+use crate::{Platform, RawRwLock};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// One in so many reads that should wait does not.
+const RECKLESS: u32 = 16;
+
+/// The lock that now and then mixes readers and writers; see the [module](self) documentation.
+#[repr(C)]
+pub struct RawBustedRw<P: Platform> {
+    word: P::U32,
+    waits: P::U32,
+}
+
+impl<P: Platform> RawBustedRw<P> {
+    /// `0` -> writer.
+    fn claim_write(&self) -> bool {
+        // Acquire pairs with the Release in both unlocks.
+        self.word
+            .compare_exchange(FREE, WRITER, Acquire, Relaxed)
+            .is_ok()
+    }
+}
+
+impl<P: Platform> RawRwLock for RawBustedRw<P> {
+    fn new() -> Self {
+        Self {
+            word: P::U32::new(FREE),
+            waits: P::U32::new(0),
+        }
+    }
+
+    fn read(&self) {
+        if self.try_read() {
+            return;
+        }
+        P::count(LockEvent::Contended, 1);
+        let wait = self.waits.fetch_add(1, Relaxed) + 1;
+        if wait.is_multiple_of(RECKLESS) {
+            // The mistake.
+            self.word.fetch_add(READER, Acquire);
+            return;
+        }
+        while !self.try_read() {
+            P::spin_until(&self.word, Relaxed, |word| word & WRITER == 0);
+        }
+    }
+
+    fn try_read(&self) -> bool {
+        let mut word = self.word.load(Relaxed);
+        while word & WRITER == 0 {
+            // Acquire pairs with the Release in write_unlock().
+            match self
+                .word
+                .compare_exchange(word, word + READER, Acquire, Relaxed)
+            {
+                Ok(_) => return true,
+                Err(found) => word = found,
+            }
+        }
+        false
+    }
+
+    fn read_unlock(&self) {
+        // Release pairs with the Acquire of the writer that finds no reader left.
+        self.word.fetch_add(READER.wrapping_neg(), Release);
+    }
+
+    fn write(&self) {
+        P::trace(self, TraceEvent::Start);
+        if self.claim_write() {
+            P::trace(self, TraceEvent::Acquired(How::Fast));
+            return;
+        }
+        P::count(LockEvent::Contended, 1);
+        while !self.claim_write() {
+            P::spin_until(&self.word, Relaxed, |word| word == FREE);
+        }
+        P::trace(self, TraceEvent::Acquired(How::Stolen));
+    }
+
+    fn try_write(&self) -> bool {
+        let claimed = self.claim_write();
+        if claimed {
+            P::trace(self, TraceEvent::Acquired(How::Fast));
+        }
+        claimed
+    }
+
+    fn write_unlock(&self) {
+        P::trace(self, TraceEvent::Release);
+        // There may be readers beside the writer. Release pairs with the Acquire of whoever comes next.
+        self.word.fetch_and(!WRITER, Release);
+    }
+
+    fn is_locked(&self) -> bool {
+        self.word.load(Relaxed) != FREE
+    }
+}
+
+impl<P: Platform> ConstZero for RawBustedRw<P>
+where
+    P::U32: ConstZero,
+{
+    const ZERO: Self = Self {
+        word: P::U32::ZERO,
+        waits: P::U32::ZERO,
+    };
+}

@@ -1,0 +1,117 @@
+//! `busted-starve`: a test-and-set lock that never gives itself to CPU 0 while another CPU wants it.
+//!
+//! It excludes, and loses nothing: only a look at who gets it, or at the longest wait, can catch it, and
+//! must call it starvation, not failure. CPU 0 gets the lock once the others have stopped, so that a run
+//! can end.
+
+use crate::atomic::{Atomic, ConstZero, Watch};
+use crate::event::LockEvent;
+use crate::trace::{How, TraceEvent};
+use crate::{Platform, RawLock};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// How many times in a row CPU 0 must find that nobody else has come. Long enough to outlast what the
+/// others do between two acquisitions.
+const QUIET_LOOKS: u32 = 1 << 12;
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+
+/// The lock that starves CPU 0; see the [module](self) documentation.
+#[repr(C)]
+pub struct RawBustedStarve<P: Platform> {
+    word: P::U32,
+    /// Acquisitions begun by other CPUs, and completed by them: equal if none of them waits.
+    wanted: P::U32,
+    got: P::U32,
+}
+
+impl<P: Platform> RawBustedStarve<P> {
+    fn claim(&self) -> bool {
+        // Acquire pairs with the Release store in unlock().
+        self.word
+            .compare_exchange(FREE, HELD, Acquire, Relaxed)
+            .is_ok()
+    }
+
+    /// Waits until for a while nobody else has come. False if nobody has come at all.
+    fn let_others_go_first(&self) -> bool {
+        let mut wanted = self.wanted.load(Relaxed);
+        let mut quiet = 0;
+        let mut starved = false;
+        while quiet < QUIET_LOOKS {
+            P::relax();
+            let now = self.wanted.load(Relaxed);
+            let waits = self.got.load(Relaxed) != now;
+            if waits || now != wanted || self.word.load(Relaxed) == HELD {
+                quiet = 0;
+                starved = true;
+            } else {
+                quiet += 1;
+            }
+            wanted = now;
+        }
+        starved
+    }
+}
+
+impl<P: Platform> RawLock for RawBustedStarve<P> {
+    fn new() -> Self {
+        Self {
+            word: P::U32::new(FREE),
+            wanted: P::U32::new(0),
+            got: P::U32::new(0),
+        }
+    }
+
+    fn lock(&self) {
+        P::trace(self, TraceEvent::Start);
+        let starves = P::cpu() == 0;
+        let mut waits = if starves {
+            // The mistake.
+            self.let_others_go_first()
+        } else {
+            self.wanted.fetch_add(1, Relaxed);
+            false
+        };
+        while !self.claim() {
+            waits = true;
+            P::spin_until(&self.word, Relaxed, |word| word == FREE);
+        }
+        if !starves {
+            self.got.fetch_add(1, Relaxed);
+        }
+        P::count(LockEvent::Contended, waits.into());
+        let how = if waits { How::Stolen } else { How::Fast };
+        P::trace(self, TraceEvent::Acquired(how));
+    }
+
+    fn try_lock(&self) -> bool {
+        let claimed = P::cpu() != 0 && self.claim();
+        if claimed {
+            P::trace(self, TraceEvent::Acquired(How::Fast));
+        }
+        claimed
+    }
+
+    fn unlock(&self) {
+        P::trace(self, TraceEvent::Release);
+        // Release pairs with the Acquire in claim().
+        self.word.store(FREE, Release);
+    }
+
+    fn is_locked(&self) -> bool {
+        self.word.load(Relaxed) != FREE
+    }
+}
+
+impl<P: Platform> ConstZero for RawBustedStarve<P>
+where
+    P::U32: ConstZero,
+{
+    const ZERO: Self = Self {
+        word: P::U32::ZERO,
+        wanted: P::U32::ZERO,
+        got: P::U32::ZERO,
+    };
+}

@@ -1,0 +1,242 @@
+//! `qrwlock`: the queued reader-writer spinlock, the fair one.
+//!
+//! Who cannot get in at once takes a *wait lock* first, and waits on the word while holding it. So
+//! there is one waiter on the word at a time, and the order of the others is that of the wait lock `W`:
+//! a [`RawTicket`](crate::RawTicket), a [`RawQSpinLock`](crate::RawQSpinLock), or a
+//! [`RawPvQSpinLock`](crate::RawPvQSpinLock), which halts them.
+//!
+//! | bits | field   | meaning                                                  |
+//! |------|---------|----------------------------------------------------------|
+//! | 0-7  | writer  | 0 none, 0xff a writer holds it                            |
+//! | 8    | waiting | a writer has the wait lock, and waits for the word         |
+//! | 9-31 | readers | how many hold it, or are finding out whether they may      |
+//!
+//! States are written (readers, waiting, writer); `*` is anything.
+//!
+//! ```text
+//! (n,0,0) --read--> (n+1,0,0)          the fast path, as long as no writer is there or waits
+//! (0,0,0) --write--> (0,0,0xff)        the fast path
+//! (*,*,w) --read--> (*+1,*,w) --> (*,*,w)       a reader that finds a writer backs out, and queues
+//! (*,0,w) --slow write--> (*,1,w)      the writer whose turn it is announces itself, also to a writer
+//! (0,1,0) --slow write--> (0,0,0xff)   the readers have left: it takes its turn
+//! (*,w,0xff) --write unlock--> (*,w,0)
+//! ```
+//!
+//! An announced writer sends all others to the wait lock, behind it. So it waits only for those that are
+//! inside already, and the lock is as fair as its wait lock. Before 2017 a writer could not announce
+//! itself to a writer: see [`crate::qrwlock_2014`].
+//!
+//! A reader in an interrupt ([`Platform::in_interrupt`]) waits for a writer that holds the lock, never
+//! for one that waits: what it interrupted may be reading already, and that writer waiting for it.
+//!
+//! Second word: the wait lock.
+//!
+//! # Orderings
+//! | step                        | ordering | pairs with                                          |
+//! |-----------------------------|----------|-----------------------------------------------------|
+//! | reader's add, when it gets in by it | Acquire | Release store in `write_unlock`               |
+//! | slow reader's wait          | Acquire  | as above                                             |
+//! | writer's claim, fast or slow | Acquire | as above, and Release add in `read_unlock` (adds are one release sequence, so all readers') |
+//! | slow writer's wait          | Relaxed  | nothing: between it and the claim a reader in an interrupt can come and go, (0,1,0) -> (1,1,0) -> (0,1,0). Only the claim sees all that has happened. Linux had it the other way round until 2021, and readers overlapped with a writer. |
+//! | announcement, backing out   | Relaxed  | nothing: whoever sees them has to wait                |
+
+use crate::atomic::{ConstZero, Watch};
+use crate::event::LockEvent;
+use crate::registry::{Describe, high, low};
+use crate::trace::{How, TraceEvent};
+use crate::word::LockWord;
+use crate::{Platform, RawLock, RawRwLock};
+use core::fmt;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// The queued reader-writer lock over the wait lock `W`; see the [module](self) documentation.
+#[repr(C)]
+pub struct RawQRwLock<P: Platform, W> {
+    word: P::LockWord,
+    wait: W,
+}
+
+/// Byte lane of the writer.
+const WRITER_LANE: usize = 0;
+const WRITER_MASK: u32 = 0xff;
+const HELD: u32 = 0xff;
+const WAITING_BIT: u32 = 8;
+const WAITING: u32 = 1 << WAITING_BIT;
+const READER: u32 = 1 << 9;
+
+const fn write_held(word: u32) -> bool {
+    word & WRITER_MASK != 0
+}
+
+/// Whether a reader must queue.
+const fn closed(word: u32) -> bool {
+    word & (WRITER_MASK | WAITING) != 0
+}
+
+/// Takes the wait lock of a reader-writer lock, for an acquisition that has to wait.
+///
+/// Counted as contended once, by the wait lock itself unless it is free.
+pub(crate) fn take_turn<P: Platform, W: RawLock>(wait: &W) {
+    if wait.try_lock() {
+        P::count(LockEvent::Contended, 1);
+    } else {
+        wait.lock();
+    }
+}
+
+impl<P: Platform, W: RawLock> RawQRwLock<P, W> {
+    /// Called with this reader counted, which has not got in by that.
+    #[cold]
+    #[inline(never)]
+    fn read_slow(&self) {
+        if P::in_interrupt() {
+            P::count(LockEvent::Contended, 1);
+            // Acquire pairs with the Release store in write_unlock().
+            P::spin_until(&self.word, Acquire, |word| !write_held(word));
+            return;
+        }
+        // Relaxed, both: the wait below acquires.
+        self.word.fetch_add(READER.wrapping_neg(), Relaxed);
+        take_turn::<P, W>(&self.wait);
+        self.word.fetch_add(READER, Relaxed);
+        // Nobody can announce itself meanwhile: we have the wait lock.
+        // Acquire pairs with the Release store in write_unlock().
+        P::spin_until(&self.word, Acquire, |word| !write_held(word));
+        self.wait.unlock();
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_slow(&self) {
+        take_turn::<P, W>(&self.wait);
+        P::trace(self, TraceEvent::Head);
+        if self.word.load(Relaxed) != 0 || !self.claim(0) {
+            // (*,0,*) -> (*,1,*)
+            self.word.fetch_set_bit(WAITING_BIT, Relaxed);
+            // Relaxed: the claim is the acquisition; see the table.
+            loop {
+                P::spin_until(&self.word, Relaxed, |word| word == WAITING);
+                if self.claim(WAITING) {
+                    break;
+                }
+            }
+        }
+        P::trace(self, TraceEvent::Acquired(How::Queue));
+        self.wait.unlock();
+    }
+
+    /// (0,w,0) -> (0,0,0xff), with w as in `from`.
+    #[inline(always)]
+    fn claim(&self, from: u32) -> bool {
+        // Acquire pairs with the Release in both unlocks.
+        self.word
+            .compare_exchange(from, HELD, Acquire, Relaxed)
+            .is_ok()
+    }
+}
+
+impl<P: Platform, W: RawLock> RawRwLock for RawQRwLock<P, W> {
+    fn new() -> Self {
+        Self {
+            word: P::LockWord::new(0),
+            wait: W::new(),
+        }
+    }
+
+    #[inline(always)]
+    fn read(&self) {
+        // (n,0,0) -> (n+1,0,0). Acquire pairs with the Release store in write_unlock().
+        if closed(self.word.fetch_add(READER, Acquire)) {
+            self.read_slow();
+        }
+    }
+
+    fn try_read(&self) -> bool {
+        if closed(self.word.load(Relaxed)) {
+            return false;
+        }
+        // As in read().
+        let entered = !closed(self.word.fetch_add(READER, Acquire));
+        if !entered {
+            self.word.fetch_add(READER.wrapping_neg(), Relaxed);
+        }
+        entered
+    }
+
+    #[inline(always)]
+    fn read_unlock(&self) {
+        // Release pairs with the Acquire of the writer that finds no reader left.
+        self.word.fetch_add(READER.wrapping_neg(), Release);
+    }
+
+    #[inline(always)]
+    fn write(&self) {
+        P::trace(self, TraceEvent::Start);
+        if self.claim(0) {
+            P::trace(self, TraceEvent::Acquired(How::Fast));
+        } else {
+            self.write_slow();
+        }
+    }
+
+    fn try_write(&self) -> bool {
+        let claimed = self.word.load(Relaxed) == 0 && self.claim(0);
+        if claimed {
+            P::trace(self, TraceEvent::Acquired(How::Fast));
+        }
+        claimed
+    }
+
+    #[inline(always)]
+    fn write_unlock(&self) {
+        P::trace(self, TraceEvent::Release);
+        // (*,w,0xff) -> (*,w,0). One byte: the others may change under it.
+        // Release pairs with the Acquire of whoever comes next, reader or writer.
+        self.word.store_u8(WRITER_LANE, 0, Release);
+    }
+
+    fn is_locked(&self) -> bool {
+        self.word.load(Relaxed) != 0
+    }
+}
+
+impl<P: Platform, W: ConstZero> ConstZero for RawQRwLock<P, W>
+where
+    P::LockWord: ConstZero,
+{
+    const ZERO: Self = Self {
+        word: P::LockWord::ZERO,
+        wait: W::ZERO,
+    };
+}
+
+/// Writes what both words of a queued reader-writer lock say, given the first one's fields.
+pub(crate) fn describe_fields(
+    (readers, waiting, writer): (u32, bool, u32),
+    wait: u32,
+    describe_wait: Describe,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    match writer {
+        0 if readers == 0 => f.write_str("free")?,
+        0 => write!(f, "read-held by {readers}")?,
+        HELD if readers == 0 => f.write_str("write-held")?,
+        HELD => write!(f, "write-held, {readers} readers looking in")?,
+        other => write!(f, "writer byte {other:#x}")?,
+    }
+    if waiting {
+        f.write_str(", a writer waits")?;
+    }
+    f.write_str("; wait lock: ")?;
+    describe_wait(wait.into(), f)
+}
+
+pub(crate) fn describe(
+    state: u64,
+    describe_wait: Describe,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    let word = low(state);
+    let fields = (word / READER, word & WAITING != 0, word & WRITER_MASK);
+    describe_fields(fields, high(state), describe_wait, f)
+}

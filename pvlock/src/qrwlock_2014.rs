@@ -1,0 +1,213 @@
+//! `qrwlock-2014`: the queued reader-writer spinlock as it was from 2014 to 2017, which lets writers
+//! starve.
+//!
+//! As [`crate::qrwlock`], but for how a writer announces itself:
+//!
+//! | bits | field   | meaning                                             |
+//! |------|---------|-----------------------------------------------------|
+//! | 0-7  | writer  | 0 none, 1 a writer waits, 0xff a writer holds it     |
+//! | 8-31 | readers | how many hold it, or are finding out whether they may |
+//!
+//! States are written (readers, writer); `*` is anything.
+//!
+//! ```text
+//! (n,0) --read--> (n+1,0)           the fast path
+//! (0,0) --write--> (0,0xff)         the fast path
+//! (*,w) --read--> (*+1,w) --> (*,w) a reader that finds a writer backs out, and queues
+//! (n,0) --slow write--> (n,1)       the writer whose turn it is announces itself
+//! (0,1) --slow write--> (0,0xff)    the readers have left: it takes its turn
+//! (*,0xff) --write unlock--> (*,0)
+//! ```
+//!
+//! Waiting and holding share a field, so **a slow writer cannot announce itself while another writer
+//! holds the lock.** When that one leaves, it races with everybody who just comes, on the fast path, and
+//! then, as the announcement exchanges the whole word, with readers that come or go between its load and
+//! its exchange. It loses for as long as they come: the wait lock's fairness does not help it.
+//!
+//! # Orderings
+//! As in [`crate::qrwlock`]. The announcement is Relaxed: the claim that follows acquires.
+
+use crate::atomic::{ConstZero, Watch};
+use crate::event::LockEvent;
+use crate::qrwlock::{describe_fields, take_turn};
+use crate::registry::{Describe, high, low};
+use crate::trace::{How, TraceEvent};
+use crate::word::LockWord;
+use crate::{Platform, RawLock, RawRwLock};
+use core::fmt;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// The queued reader-writer lock of 2014 over the wait lock `W`; see the [module](self) documentation.
+#[repr(C)]
+pub struct RawQRwLock2014<P: Platform, W> {
+    word: P::LockWord,
+    wait: W,
+}
+
+/// Byte lane of the writer.
+const WRITER_LANE: usize = 0;
+const WRITER_MASK: u32 = 0xff;
+const HELD: u32 = 0xff;
+const WAITING: u32 = 1;
+const READER: u32 = 1 << 8;
+
+const fn writer(word: u32) -> u32 {
+    word & WRITER_MASK
+}
+
+impl<P: Platform, W: RawLock> RawQRwLock2014<P, W> {
+    /// Called with this reader counted, which has not got in by that.
+    #[cold]
+    #[inline(never)]
+    fn read_slow(&self) {
+        if P::in_interrupt() {
+            P::count(LockEvent::Contended, 1);
+            // Acquire pairs with the Release store in write_unlock().
+            P::spin_until(&self.word, Acquire, |word| writer(word) != HELD);
+            return;
+        }
+        // Relaxed, both: the wait below acquires.
+        self.word.fetch_add(READER.wrapping_neg(), Relaxed);
+        take_turn::<P, W>(&self.wait);
+        self.word.fetch_add(READER, Relaxed);
+        // Acquire pairs with the Release store in write_unlock().
+        P::spin_until(&self.word, Acquire, |word| writer(word) != HELD);
+        self.wait.unlock();
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_slow(&self) {
+        take_turn::<P, W>(&self.wait);
+        P::trace(self, TraceEvent::Head);
+        if self.word.load(Relaxed) != 0 || !self.claim(0) {
+            self.announce();
+            // Relaxed: the claim is the acquisition; see `crate::qrwlock`.
+            loop {
+                P::spin_until(&self.word, Relaxed, |word| word == WAITING);
+                if self.claim(WAITING) {
+                    break;
+                }
+            }
+        }
+        P::trace(self, TraceEvent::Acquired(How::Queue));
+        self.wait.unlock();
+    }
+
+    /// (n,0) -> (n,1), as soon as no writer holds the lock and no reader interferes.
+    fn announce(&self) {
+        loop {
+            let seen = P::spin_until(&self.word, Relaxed, |word| writer(word) == 0);
+            let announced = seen | WAITING;
+            if self
+                .word
+                .compare_exchange(seen, announced, Relaxed, Relaxed)
+                .is_ok()
+            {
+                return;
+            }
+        }
+    }
+
+    /// (0,w) -> (0,0xff), with w as in `from`.
+    #[inline(always)]
+    fn claim(&self, from: u32) -> bool {
+        // Acquire pairs with the Release in both unlocks.
+        self.word
+            .compare_exchange(from, HELD, Acquire, Relaxed)
+            .is_ok()
+    }
+}
+
+impl<P: Platform, W: RawLock> RawRwLock for RawQRwLock2014<P, W> {
+    fn new() -> Self {
+        Self {
+            word: P::LockWord::new(0),
+            wait: W::new(),
+        }
+    }
+
+    #[inline(always)]
+    fn read(&self) {
+        // (n,0) -> (n+1,0). Acquire pairs with the Release store in write_unlock().
+        if writer(self.word.fetch_add(READER, Acquire)) != 0 {
+            self.read_slow();
+        }
+    }
+
+    fn try_read(&self) -> bool {
+        if writer(self.word.load(Relaxed)) != 0 {
+            return false;
+        }
+        // As in read().
+        let entered = writer(self.word.fetch_add(READER, Acquire)) == 0;
+        if !entered {
+            self.word.fetch_add(READER.wrapping_neg(), Relaxed);
+        }
+        entered
+    }
+
+    #[inline(always)]
+    fn read_unlock(&self) {
+        // Release pairs with the Acquire of the writer that finds no reader left.
+        self.word.fetch_add(READER.wrapping_neg(), Release);
+    }
+
+    #[inline(always)]
+    fn write(&self) {
+        P::trace(self, TraceEvent::Start);
+        if self.claim(0) {
+            P::trace(self, TraceEvent::Acquired(How::Fast));
+        } else {
+            self.write_slow();
+        }
+    }
+
+    fn try_write(&self) -> bool {
+        let claimed = self.word.load(Relaxed) == 0 && self.claim(0);
+        if claimed {
+            P::trace(self, TraceEvent::Acquired(How::Fast));
+        }
+        claimed
+    }
+
+    #[inline(always)]
+    fn write_unlock(&self) {
+        P::trace(self, TraceEvent::Release);
+        // (*,0xff) -> (*,0). One byte: readers may come and back out under it.
+        // Release pairs with the Acquire of whoever comes next, reader or writer.
+        self.word.store_u8(WRITER_LANE, 0, Release);
+    }
+
+    fn is_locked(&self) -> bool {
+        self.word.load(Relaxed) != 0
+    }
+}
+
+impl<P: Platform, W: ConstZero> ConstZero for RawQRwLock2014<P, W>
+where
+    P::LockWord: ConstZero,
+{
+    const ZERO: Self = Self {
+        word: P::LockWord::ZERO,
+        wait: W::ZERO,
+    };
+}
+
+pub(crate) fn describe(
+    state: u64,
+    describe_wait: Describe,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    let word = low(state);
+    let (waiting, writer) = match writer(word) {
+        WAITING => (true, 0),
+        writer => (false, writer),
+    };
+    describe_fields(
+        (word / READER, waiting, writer),
+        high(state),
+        describe_wait,
+        f,
+    )
+}
