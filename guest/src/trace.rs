@@ -162,14 +162,32 @@ pub fn record<M: Machine, L>(lock: &L, event: TraceEvent) {
     if vcpu.header().control.phase.load(Relaxed) != phase::MEASURE {
         return;
     }
+    const SLOT_BYTES: u64 = size_of::<LockSlot>() as u64;
+    let offset = core::ptr::from_ref(lock).addr() as u64 - vcpu.locks;
+    // A lock that is not where its slot begins is the wait lock of the one that is.
+    let within = !offset.is_multiple_of(SLOT_BYTES);
     let ring = &vcpu.trace;
     if ring.capacity > 0 {
-        let offset = core::ptr::from_ref(lock).addr() as u64 - vcpu.locks;
         #[expect(
             clippy::cast_possible_truncation,
             reason = "traced runs have at most MAX_LOCKS"
         )]
-        let lock = (offset / size_of::<LockSlot>() as u64) as u16;
+        let lock = (offset / SLOT_BYTES) as u16;
+        let acquiring = u64::from(lock) + 1;
+        let event = if within {
+            let acquires = ring.acquiring.load(Relaxed) == acquiring;
+            match of_wait_lock(event, acquires) {
+                Some(event) => event,
+                None => return,
+            }
+        } else {
+            match event {
+                TraceEvent::Start => ring.acquiring.store(acquiring, Relaxed),
+                TraceEvent::Acquired(_) => ring.acquiring.store(0, Relaxed),
+                _ => {}
+            }
+            event
+        };
         let word = Record::Event {
             delta: 0,
             lock,
@@ -186,11 +204,32 @@ pub fn record<M: Machine, L>(lock: &L, event: TraceEvent) {
         }
     }
     match event {
+        // Who is next for a wait lock is not next for the lock.
+        _ if within => {}
         TraceEvent::Acquired(_) => hold_off::<M>(vcpu, preempt::HOLDER),
         TraceEvent::Head | TraceEvent::QueuedBehind(None) => {
             hold_off::<M>(vcpu, preempt::NEXT_WAITER);
         }
         _ => {}
+    }
+}
+
+/// What a step of a wait lock is for the lock that it belongs to; `None` if it is nothing.
+///
+/// The queue is the same for both, and the lock itself tells when it begins to wait, when its turn has
+/// come (it has the wait lock), and when it has waited enough. All waiting for the wait lock is before
+/// that, hence *queued*. Readers report nothing themselves, and so nothing of theirs is of use but whom
+/// they kick: `acquires` says whether the vCPU acquires the lock in a way that is reported.
+#[inline(always)]
+const fn of_wait_lock(event: TraceEvent, acquires: bool) -> Option<TraceEvent> {
+    match event {
+        TraceEvent::Kick(_) => Some(event),
+        TraceEvent::Start | TraceEvent::Head | TraceEvent::Acquired(_) | TraceEvent::Release => {
+            None
+        }
+        TraceEvent::HaltHead if acquires => Some(TraceEvent::HaltQueued),
+        _ if acquires => Some(event),
+        _ => None,
     }
 }
 
@@ -356,6 +395,35 @@ mod tests {
             ),
             None
         );
+    }
+
+    #[test]
+    fn a_wait_lock_tells_who_queues_and_halts_but_not_who_is_next() {
+        let kept = [
+            TraceEvent::QueuedBehind(None),
+            TraceEvent::QueuedWithTicket(3),
+            TraceEvent::HaltQueued,
+            TraceEvent::Woken,
+            TraceEvent::Spurious,
+        ];
+        for event in kept {
+            assert_eq!(of_wait_lock(event, true), Some(event));
+            assert_eq!(of_wait_lock(event, false), None);
+        }
+        let queued = Some(TraceEvent::HaltQueued);
+        assert_eq!(of_wait_lock(TraceEvent::HaltHead, true), queued);
+        for acquires in [false, true] {
+            let kick = TraceEvent::Kick(7);
+            assert_eq!(of_wait_lock(kick, acquires), Some(kick));
+            for event in [
+                TraceEvent::Start,
+                TraceEvent::Head,
+                TraceEvent::Acquired(How::Queue),
+                TraceEvent::Release,
+            ] {
+                assert_eq!(of_wait_lock(event, acquires), None);
+            }
+        }
     }
 
     #[test]

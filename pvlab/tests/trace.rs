@@ -62,7 +62,15 @@ fn scratch(name: &str) -> PathBuf {
 #[test]
 fn the_parts_of_all_waits_add_up_to_them() {
     for machine in machines() {
-        for lock in ["tas", "ticket", "qspinlock", "pv-qspinlock"] {
+        for lock in [
+            "tas",
+            "ticket",
+            "qspinlock",
+            "pv-qspinlock",
+            "rwlock",
+            "qrwlock+ticket",
+            "qrwlock-2014",
+        ] {
             let line =
                 format!("trace --machine {machine} --lock {lock} --vcpus 8 --duration 400ms");
             let account = account(&line);

@@ -74,6 +74,8 @@ pub struct TraceRing {
     pub dropped_told: AtomicU64,
     /// State of the choice whom to preempt.
     pub chance: AtomicU64,
+    /// Number of the lock that is being acquired, plus 1; 0 if none is.
+    pub acquiring: AtomicU64,
     /// Events put aside.
     pub aside: AtomicU64,
     /// Their times and records.
