@@ -7,11 +7,11 @@
 mod host;
 
 use host::{Host, HostWord};
-use lock_api::RawMutex;
+use lock_api::{RawMutex, RawRwLock};
 use pvlock::word::PortableWord;
 use pvlock::{
-    RawCna, RawMcs, RawPpcQSpinLock, RawPpcSpinLock, RawPvQSpinLock, RawQSpinLock, RawTas,
-    RawTicket, RawVirtTas,
+    RawCna, RawMcs, RawPpcQSpinLock, RawPpcSpinLock, RawPvQSpinLock, RawQRwLock, RawQRwLock2014,
+    RawQSpinLock, RawTas, RawTicket, RawUnfairRwLock, RawVirtTas,
 };
 use std::sync::atomic::AtomicU32;
 
@@ -66,6 +66,73 @@ fn all<L: RawMutex + Sync>() {
     small_and_constant::<L>();
 }
 
+type RwLock<L> = lock_api::RwLock<L, [u64; 2]>;
+
+/// Some threads add to both numbers, apart; the others must never find them different.
+fn share<L: RawRwLock + Sync>(writers: u64, readers: u64, rounds: u64) {
+    let lock = RwLock::<L>::new([0, 0]);
+    let write = || {
+        for _ in 0..rounds {
+            let mut guard = lock.write();
+            let value = guard[0];
+            guard[0] = value + 1;
+            std::hint::spin_loop();
+            assert_eq!(guard[1], value);
+            guard[1] = value + 1;
+        }
+    };
+    let read = || {
+        for _ in 0..rounds {
+            let guard = lock.read();
+            let first = guard[0];
+            std::hint::spin_loop();
+            assert_eq!(guard[1], first);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..writers {
+            scope.spawn(write);
+        }
+        for _ in 0..readers {
+            scope.spawn(read);
+        }
+    });
+    assert_eq!(*lock.write(), [writers * rounds; 2]);
+    assert!(!lock.is_locked());
+}
+
+/// Readers share, a writer does not; nobody waits in a try.
+fn rw_tries<L: RawRwLock + Sync>() {
+    let lock = RwLock::<L>::new([5, 5]);
+    assert!(!const { L::INIT }.is_locked() && !lock.is_locked());
+    let (first, second) = (lock.read(), lock.try_read().expect("readers share"));
+    assert!(lock.is_locked() && lock.try_write().is_none());
+    std::thread::scope(|scope| {
+        scope.spawn(|| assert!(lock.try_read().is_some() && lock.try_write().is_none()));
+    });
+    drop((first, second));
+    let guard = lock.try_write().expect("free");
+    assert!(lock.is_locked() && lock.try_read().is_none() && lock.try_write().is_none());
+    drop(guard);
+    assert!(!lock.is_locked());
+}
+
+fn all_rw<L: RawRwLock + Sync>() {
+    share::<L>(2, 2, 5_000);
+    share::<L>(1, 5, 2_000);
+    rw_tries::<L>();
+}
+
+fn every_rwlock<W: HostWord>() {
+    all_rw::<RawUnfairRwLock<Host<W>>>();
+    all_rw::<RawQRwLock<Host<W>, RawTicket<Host<W>>>>();
+    all_rw::<RawQRwLock<Host<W>, RawQSpinLock<Host<W>>>>();
+    all_rw::<RawQRwLock<Host<W>, RawPvQSpinLock<Host<W>>>>();
+    all_rw::<RawQRwLock2014<Host<W>, RawTicket<Host<W>>>>();
+    all_rw::<RawQRwLock2014<Host<W>, RawQSpinLock<Host<W>>>>();
+    all_rw::<RawQRwLock2014<Host<W>, RawPvQSpinLock<Host<W>>>>();
+}
+
 fn every_lock<W: HostWord>() {
     all::<RawTas<Host<W>>>();
     all::<RawTicket<Host<W>>>();
@@ -81,10 +148,12 @@ fn every_lock<W: HostWord>() {
 #[test]
 fn portable_word() {
     every_lock::<PortableWord<AtomicU32>>();
+    every_rwlock::<PortableWord<AtomicU32>>();
 }
 
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn byte_word() {
     every_lock::<pvlock::word::ByteWord>();
+    every_rwlock::<pvlock::word::ByteWord>();
 }

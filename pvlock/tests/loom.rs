@@ -32,6 +32,8 @@
 
 #[path = "support/loom.rs"]
 mod machine;
+#[path = "loom/readers.rs"]
+mod readers;
 
 use loom::cell::UnsafeCell;
 use machine::{Explored, Loom, Mutation, U32, check, spawn};
@@ -100,8 +102,13 @@ fn explore<L: RawLock>(rounds: [u32; 2], preemptions: Option<usize>) -> Explored
 /// How loom reports `mutation`. Which must be made of a model that is sound without it.
 #[track_caller]
 fn found<L: RawLock>(mutation: Mutation, rounds: [u32; 2]) -> String {
-    let result = catch_unwind(|| check(mutation, Some(3), move || contend::<L>(rounds)));
-    let panic = result.expect_err("the mutant survived");
+    report_of(move || check(mutation, Some(3), move || contend::<L>(rounds)))
+}
+
+/// How loom reports what `checks` finds.
+#[track_caller]
+fn report_of(checks: impl FnOnce() -> Explored + std::panic::UnwindSafe) -> String {
+    let panic = catch_unwind(checks).expect_err("the mutant survived");
     let text = panic.downcast_ref::<String>().cloned();
     text.unwrap_or_else(|| (*panic.downcast_ref::<&str>().unwrap()).into())
 }

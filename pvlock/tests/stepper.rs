@@ -19,6 +19,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "stepper/readers.rs"]
+mod readers;
 #[path = "support/rng.rs"]
 mod rng;
 #[path = "support/stepper/mod.rs"]
@@ -31,7 +33,8 @@ use pvlock::LockKind::{
 use pvlock::word::{LockWord, PortableWord};
 use std::sync::atomic::AtomicU32;
 use stepper::{
-    Config, Failure, Interrupt, Kick, Op, Order, Outcome, Preempt, Stepped, U32, When, run, section,
+    Config, Failure, Interrupt, Kick, Op, Order, Outcome, Preempt, Stepped, U32, When, reads, run,
+    section, writes,
 };
 
 /// Every access to the lock's memory is a step, also inside the word's own loops.

@@ -15,6 +15,8 @@ use std::cell::Cell;
 pub(crate) struct Loom;
 
 const CPUS: usize = 3;
+/// The CPU that executes interrupt handlers and nothing else.
+pub(crate) const HANDLER: u32 = 2;
 
 /// A deliberate mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +26,11 @@ pub(crate) enum Mutation {
     SubWordRelease,
     /// Nothing on the lock word acquires.
     WordAcquire,
+    /// Read-modify-writes that add do not release.
+    AddRelease,
+    /// The loads of a wait for the lock word acquire, and the compare-and-exchange that follows such a
+    /// wait does not: a word that is not 0 is exchanged Relaxed.
+    LateClaim,
     /// The exchange of the tail is Relaxed.
     TailExchange,
     /// Stores outside the lock word do not release.
@@ -122,6 +129,14 @@ fn without(mutations: &[Mutation], order: Ordering) -> Ordering {
     if mutated { Ordering::Relaxed } else { order }
 }
 
+/// As `order`, but for what the mutations of additions take away.
+fn add(order: Ordering) -> Ordering {
+    match order {
+        Ordering::Release => without(&[Mutation::AddRelease], order),
+        _ => order,
+    }
+}
+
 /// A 32-bit atomic of loom's; the one inside a lock word (`NODE` false) has no mistakes of its own.
 pub(crate) struct U32<const NODE: bool = true>(atomic::AtomicU32);
 
@@ -158,7 +173,7 @@ impl<const NODE: bool> Atomic<u32> for U32<NODE> {
         self.0.compare_exchange(old, new, s, f)
     }
     fn fetch_add(&self, value: u32, order: Ordering) -> u32 {
-        self.0.fetch_add(value, order)
+        self.0.fetch_add(value, add(order))
     }
     fn fetch_or(&self, value: u32, order: Ordering) -> u32 {
         self.0.fetch_or(value, order)
@@ -231,7 +246,10 @@ fn sub_word(order: Ordering) -> Ordering {
 impl Watch for Word {
     type Value = u32;
     fn load(&self, order: Ordering) -> u32 {
-        self.0.load(without(ACQUIRES, order))
+        match (MUTATION.get(), order) {
+            (Mutation::LateClaim, Ordering::Relaxed) => self.0.load(Ordering::Acquire),
+            _ => self.0.load(without(ACQUIRES, order)),
+        }
     }
 }
 
@@ -240,10 +258,18 @@ impl LockWord for Word {
         Self(PortableWord::new(value))
     }
     fn compare_exchange(&self, old: u32, new: u32, s: Ordering, f: Ordering) -> Result<u32, u32> {
-        self.0.compare_exchange(old, new, without(ACQUIRES, s), f)
+        let success = match old {
+            0 => without(ACQUIRES, s),
+            _ => without(&[Mutation::WordAcquire, Mutation::LateClaim], s),
+        };
+        self.0.compare_exchange(old, new, success, f)
     }
     fn fetch_add(&self, value: u32, order: Ordering) -> u32 {
-        self.0.fetch_add(value, without(ACQUIRES, order))
+        let order = match order {
+            Ordering::Acquire => without(ACQUIRES, order),
+            _ => order,
+        };
+        self.0.fetch_add(value, order)
     }
     fn fetch_set_bit(&self, bit: u32, order: Ordering) -> u32 {
         self.0.fetch_set_bit(bit, without(ACQUIRES, order))
@@ -347,6 +373,9 @@ impl Platform for Loom {
     }
     fn vcpu_is_preempted(_: u32) -> Option<bool> {
         None
+    }
+    fn in_interrupt() -> bool {
+        Self::cpu() == HANDLER
     }
     fn now() -> u64 {
         0

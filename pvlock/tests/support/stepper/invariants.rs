@@ -1,16 +1,17 @@
 //! What must hold after every step.
 
-use super::{Failure, Kick, Machine, Phase, Stepper, Storage};
+use super::subject::Subject;
+use super::{Failure, Kick, Machine, Phase, Stepper, Storage, Vcpu, key};
+use pvlock::LockKind;
 use pvlock::percpu::NodeRef;
 use pvlock::qspinlock::pv::{HALTED, HASHED};
 use pvlock::word::LockWord;
-use pvlock::{LockKind, RawLock};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// The locked byte of a held lock whose queue head sleeps.
 const SLOW: u32 = 3;
 
-pub(super) fn check<W: LockWord, L: RawLock>(
+pub(super) fn check<W: LockWord, L: Subject>(
     kind: LockKind,
     machine: &Machine,
     locks: &[L],
@@ -22,43 +23,57 @@ pub(super) fn check<W: LockWord, L: RawLock>(
         storage,
     };
     for (lock, raw) in locks.iter().enumerate() {
-        let words = words_of(raw);
-        let word = words[0];
         view.one_holder(lock)?;
-        let result = match kind {
-            LockKind::Ticket => view.ticket(lock, word),
-            LockKind::QSpinLock | LockKind::PvQSpinLock | LockKind::Cna => view.queue(lock, word),
-            LockKind::Mcs => view.mcs(lock, word, words[1]),
-            LockKind::PpcSpinLock => view.named(lock, word >> 31 != 0, word & 0xffff),
-            LockKind::PpcQSpinLock => view.ppc_queue(lock, word),
-            LockKind::Busted => Ok(()),
-            _ => view.flag(lock, word),
-        };
-        result.map_err(|what| {
-            view.failure(&format!(
-                "lock {lock}, {}: {what}",
-                kind.describe(u64::from(word) | words.get(1).map_or(0, |&w| u64::from(w) << 32))
-            ))
+        let words = words(raw);
+        view.words(lock, words).map_err(|what| {
+            let state = u64::from(words[0]) | u64::from(words[1]) << 32;
+            view.failure(&format!("lock {lock}, {}: {what}", kind.describe(state)))
         })?;
     }
     // Lost kicks break this at once; whoever loses them wants to see what comes of it.
-    if machine.kick == Kick::Sticky {
+    if machine.kick == Kick::Sticky && kind != LockKind::BustedWakeup {
         view.sleepers().map_err(|what| view.failure(&what))?;
     }
-    view.ends_clean().map_err(|what| view.failure(&what))
+    view.ends_clean(locks).map_err(|what| view.failure(&what))
 }
 
-/// The 32-bit words that a lock consists of.
-fn words_of<L: RawLock>(lock: &L) -> Vec<u32> {
-    let first = std::ptr::from_ref(lock).cast::<AtomicU32>();
-    // SAFETY: every lock consists of 32-bit words, and this thread runs all vCPUs.
-    #[allow(unsafe_code)]
-    let words = unsafe { std::slice::from_raw_parts(first, size_of::<L>() / 4) };
-    words.iter().map(|word| word.load(Relaxed)).collect()
+/// How many vCPUs read under lock 0.
+pub(super) fn sharing(machine: &Machine) -> usize {
+    let reads = |vcpu: &&Vcpu| {
+        vcpu.phases
+            .borrow()
+            .iter()
+            .any(|p| matches!(p, Phase::Reading(0)))
+    };
+    machine.vcpus.iter().filter(reads).count()
+}
+
+/// The first 64 bits of a lock; what it does not have is 0.
+fn words<L>(lock: &L) -> [u32; 2] {
+    let word = |i: usize| {
+        if size_of::<L>() < 4 * (i + 1) {
+            return 0;
+        }
+        let at = std::ptr::from_ref(lock).cast::<AtomicU32>().wrapping_add(i);
+        // SAFETY: every lock is made of 32-bit words, this is one of them, and this thread runs all vCPUs.
+        #[allow(unsafe_code)]
+        let word = unsafe { &*at };
+        word.load(Relaxed)
+    };
+    [word(0), word(1)]
 }
 
 fn that(holds: bool, what: &str) -> Result<(), String> {
     if holds { Ok(()) } else { Err(what.into()) }
+}
+
+/// A lock's word, or that of the wait lock within it.
+#[derive(Clone, Copy)]
+struct Place {
+    lock: usize,
+    within: bool,
+    /// Whether a vCPU is in the critical section that it guards.
+    held: bool,
 }
 
 struct View<'a, W: LockWord> {
@@ -86,7 +101,101 @@ impl<W: LockWord> View<'_, W> {
         if holders.len() > 1 {
             return Err(Failure::TwoHolders { lock, holders });
         }
-        Ok(())
+        let readers = self.who(|phase| phase == Phase::Reading(lock));
+        match holders.first() {
+            Some(&writer) if !readers.is_empty() => Err(Failure::ReadersBesideWriter {
+                lock,
+                readers,
+                writer,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// How many operations are in a phase for which `is` holds. A vCPU can read twice.
+    fn count(&self, is: impl Fn(Phase) -> bool) -> u32 {
+        let vcpus = self.machine.vcpus.iter();
+        let of = |vcpu: &Vcpu| vcpu.phases.borrow().iter().filter(|&&p| is(p)).count();
+        u32::try_from(vcpus.map(of).sum::<usize>()).unwrap()
+    }
+
+    fn words(&self, lock: usize, [word, second]: [u32; 2]) -> Result<(), String> {
+        let own = Place {
+            lock,
+            within: false,
+            held: self.held(lock),
+        };
+        // Whoever has the wait lock is waiting, and nobody has it for long.
+        let wait = Place {
+            within: true,
+            held: false,
+            ..own
+        };
+        match self.kind {
+            LockKind::Ticket => self.ticket(own, word),
+            LockKind::QSpinLock | LockKind::PvQSpinLock | LockKind::Cna => self.queue(own, word),
+            LockKind::Mcs => self.mcs(lock, word, second),
+            LockKind::PpcSpinLock => self.named(lock, word >> 31 != 0, word & 0xffff),
+            LockKind::PpcQSpinLock => self.ppc_queue(lock, word),
+            LockKind::RwLock => {
+                self.readers_and_writer(lock, word & !(1 << 31), word >> 31 != 0, false)
+            }
+            LockKind::QRwLock | LockKind::QRwLockPvQSpinLock => {
+                self.queued_rw(lock, word)?;
+                self.queue(wait, second)
+            }
+            LockKind::QRwLockTicket => {
+                self.queued_rw(lock, word)?;
+                self.ticket(wait, second)
+            }
+            LockKind::QRwLock2014 | LockKind::QRwLock2014PvQSpinLock => {
+                self.queued_rw_2014(lock, word)?;
+                self.queue(wait, second)
+            }
+            LockKind::QRwLock2014Ticket => {
+                self.queued_rw_2014(lock, word)?;
+                self.ticket(wait, second)
+            }
+            _ if self.kind.traits().control => Ok(()),
+            _ => self.flag(lock, word),
+        }
+    }
+
+    fn queued_rw(&self, lock: usize, word: u32) -> Result<(), String> {
+        that(matches!(word & 0xff, 0 | 0xff), "illegal writer byte")?;
+        self.readers_and_writer(lock, word >> 9, word & 0xff != 0, word & 0x100 != 0)
+    }
+
+    fn queued_rw_2014(&self, lock: usize, word: u32) -> Result<(), String> {
+        that(matches!(word & 0xff, 0 | 1 | 0xff), "illegal writer byte")?;
+        self.readers_and_writer(lock, word >> 8, word & 0xff == 0xff, word & 0xff == 1)
+    }
+
+    /// What the word says agrees with who does what.
+    fn readers_and_writer(
+        &self,
+        lock: usize,
+        readers: u32,
+        writer: bool,
+        waiting: bool,
+    ) -> Result<(), String> {
+        let inside = self.count(|phase| phase == Phase::Reading(lock));
+        let about = [Phase::ReadLocking(lock), Phase::ReadUnlocking(lock)];
+        let at_most = inside + self.count(|phase| about.contains(&phase));
+        that(inside <= readers, "a reader is not counted")?;
+        that(readers <= at_most, "a reader is counted that is none")?;
+        that(writer || !self.held(lock), "a writer is inside unmarked")?;
+        that(!(writer && inside > 0), "marked as written, but read")?;
+        let writes = |phase: Phase| {
+            phase.lock() == lock
+                && matches!(
+                    phase,
+                    Phase::Locking(_) | Phase::Holding(_) | Phase::Unlocking(_)
+                )
+        };
+        that(!writer || self.count(writes) > 0, "written by nobody")?;
+        let waits = self.count(|phase| phase == Phase::Locking(lock)) > 0;
+        that(!waiting || waits, "nobody waits to write")
     }
 
     fn held(&self, lock: usize) -> bool {
@@ -103,22 +212,23 @@ impl<W: LockWord> View<'_, W> {
         that(word == 0 || self.in_use(lock), "held by nobody")
     }
 
-    fn ticket(&self, lock: usize, word: u32) -> Result<(), String> {
+    fn ticket(&self, Place { lock, held, .. }: Place, word: u32) -> Result<(), String> {
         let out = (word >> 16).wrapping_sub(word) & 0xffff;
         let users = self.who(|phase| phase.lock() == lock).len();
         that(out as usize <= users, "more tickets out than takers")?;
-        that(out > 0 || !self.held(lock), "free but has a holder")
+        that(out > 0 || !held, "free but has a holder")
     }
 
-    fn queue(&self, lock: usize, word: u32) -> Result<(), String> {
-        let pv = self.kind == LockKind::PvQSpinLock;
+    fn queue(&self, place: Place, word: u32) -> Result<(), String> {
+        let Place { lock, held, within } = place;
+        let pv = self.kind.traits().halts;
         let locked = word & 0xff;
         that(locked <= 1 || (pv && locked == SLOW), "illegal locked byte")?;
         that((word >> 8) & 0xff <= 1, "illegal pending byte")?;
-        that(locked > 0 || !self.held(lock), "free but has a holder")?;
+        that(locked > 0 || !held, "free but has a holder")?;
         that(word == 0 || self.in_use(lock), "a word of nobody's")?;
         if let Some(tail) = NodeRef::from_raw(word >> 16) {
-            let users = self.who(|phase| phase == Phase::Locking(lock));
+            let users = self.who(|phase| phase.lock() == lock && phase.begins());
             that(
                 users.contains(&(tail.cpu() as usize)),
                 "the tail does not wait",
@@ -126,7 +236,7 @@ impl<W: LockWord> View<'_, W> {
             let in_use = self.nodes_in_use(tail.cpu() as usize);
             that(in_use & (1 << tail.index()) != 0, "the tail is not in use")?;
         }
-        let entries = self.entries(|key, _| key == lock as u64 + 1);
+        let entries = self.entries(|entry, _| entry == key(lock, within));
         that(entries <= 1, "hashed twice")?;
         let at_work = self.at_work(lock);
         that(
@@ -184,7 +294,7 @@ impl<W: LockWord> View<'_, W> {
             let waiters = self.who(|phase| phase == Phase::Locking(lock));
             that(waiters.contains(&(tail as usize)), "the tail does not wait")?;
             let tags = &self.storage.percpu[tail as usize].tags;
-            let tag = 2 * (lock as u64 + 1);
+            let tag = 2 * key(lock, false);
             let tagged = |i: &usize| tags[*i].0.load(Relaxed) == tag;
             let in_use = |i: usize| self.nodes_in_use(tail as usize) & (1 << i) != 0;
             let nodes: Vec<usize> = (0..tags.len()).filter(tagged).collect();
@@ -214,7 +324,7 @@ impl<W: LockWord> View<'_, W> {
             let asleep_in = phases.last().filter(|_| vcpu.halted.get() && !vcpu.ready());
             phases.iter().any(|phase| {
                 phase.lock() == lock
-                    && !matches!(phase, Phase::Holding(_))
+                    && !phase.is_inside()
                     && asleep_in.is_none_or(|inner| inner != phase)
             })
         })
@@ -226,14 +336,21 @@ impl<W: LockWord> View<'_, W> {
             if !vcpu.halted.get() || vcpu.ready() {
                 continue;
             }
-            let Some(&Phase::Locking(lock)) = vcpu.phases.borrow().last() else {
+            let Some(lock) = vcpu
+                .phases
+                .borrow()
+                .last()
+                .filter(|p| p.begins())
+                .map(|p| p.lock())
+            else {
                 return Err(format!("vCPU {cpu} sleeps outside a lock"));
             };
+            let key = key(lock, self.kind.is_rw());
             let nodes = &self.storage.percpu[cpu].nodes;
             // Its innermost wait's: no lock that halts keeps a node after its wait.
             let index = self.nodes_in_use(cpu).ilog2() as usize;
             let me = u32::from(NodeRef::new(u32::try_from(cpu).unwrap(), index).raw());
-            let entries = self.entries(|key, node| node == me && key == lock as u64 + 1);
+            let entries = self.entries(|entry, node| node == me && entry == key);
             match nodes[index].state.0.load(Relaxed) {
                 HASHED => {
                     that(
@@ -261,9 +378,20 @@ impl<W: LockWord> View<'_, W> {
     }
 
     /// Once all are done nothing is left behind.
-    fn ends_clean(&self) -> Result<(), String> {
+    fn ends_clean<L: Subject>(&self, locks: &[L]) -> Result<(), String> {
         if !self.machine.vcpus.iter().all(|vcpu| vcpu.done.get()) {
             return Ok(());
+        }
+        for lock in locks {
+            that(!lock.is_locked(), "not free in the end")?;
+            let [_, wait] = words(lock);
+            let wait_is_free = match self.kind {
+                LockKind::QRwLockTicket | LockKind::QRwLock2014Ticket => {
+                    wait >> 16 == wait & 0xffff
+                }
+                kind => wait == 0 || !kind.is_rw() || kind.traits().control,
+            };
+            that(wait_is_free, "wait lock not free in the end")?;
         }
         let mut cpus = 0..self.storage.percpu.len();
         that(

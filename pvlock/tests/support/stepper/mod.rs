@@ -7,9 +7,12 @@
 mod atomics;
 mod invariants;
 mod schedule;
+mod subject;
 
 pub(crate) use atomics::{Stepped, U32, U64};
-pub(crate) use schedule::{Config, Interrupt, Kick, Op, Order, Preempt, When, run, section};
+pub(crate) use schedule::{
+    Config, Interrupt, Kick, Op, Order, Preempt, When, reads, run, section, writes,
+};
 
 use corosensei::Yielder;
 use pvlock::atomic::Watch;
@@ -20,6 +23,7 @@ use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
@@ -31,19 +35,34 @@ const MAX_VCPUS: usize = 8;
 /// Few, so that probing wraps and collides.
 const HASH_SLOTS: usize = 32;
 
-/// What a vCPU is about to do to a lock.
+/// What a vCPU is about to do to a lock. Of a reader-writer lock, locking is writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Locking(usize),
     Holding(usize),
     Unlocking(usize),
+    ReadLocking(usize),
+    Reading(usize),
+    ReadUnlocking(usize),
 }
 
 impl Phase {
     /// The lock concerned.
     pub(crate) fn lock(self) -> usize {
-        let (Self::Locking(lock) | Self::Holding(lock) | Self::Unlocking(lock)) = self;
-        lock
+        match self {
+            Self::Locking(lock) | Self::Holding(lock) | Self::Unlocking(lock) => lock,
+            Self::ReadLocking(lock) | Self::Reading(lock) | Self::ReadUnlocking(lock) => lock,
+        }
+    }
+
+    /// Whether it is about to get the lock, so that an earlier operation on it is another one.
+    fn begins(self) -> bool {
+        matches!(self, Self::Locking(_) | Self::ReadLocking(_))
+    }
+
+    /// Whether it is in the critical section.
+    pub(crate) fn is_inside(self) -> bool {
+        matches!(self, Self::Holding(_) | Self::Reading(_))
     }
 }
 
@@ -52,6 +71,12 @@ impl Phase {
 pub(crate) enum Failure {
     /// More than one vCPU in a critical section.
     TwoHolders { lock: usize, holders: Vec<usize> },
+    /// Readers in a critical section beside a writer.
+    ReadersBesideWriter {
+        lock: usize,
+        readers: Vec<usize>,
+        writer: usize,
+    },
     /// An invariant of the lock's data does not hold.
     Invariant(String),
     /// Nobody can run.
@@ -69,7 +94,7 @@ pub(crate) struct Outcome {
     pub(crate) trace: u64,
     /// Steps of each vCPU.
     pub(crate) steps: Vec<u64>,
-    /// Who got which lock, in order, and whether it had to queue.
+    /// Who got which lock, in order, and whether it had to queue. Readers too.
     pub(crate) acquisitions: Vec<(usize, usize, bool)>,
     /// Who queued for some lock, or took a ticket that was not served at once, in order.
     pub(crate) arrivals: Vec<usize>,
@@ -77,6 +102,10 @@ pub(crate) struct Outcome {
     pub(crate) overtakes: usize,
     /// Interrupts that were delivered.
     pub(crate) interrupts: usize,
+    /// The most readers ever inside a lock at once.
+    pub(crate) sharing: usize,
+    /// Acquisitions by others between a writer's taking of the wait lock and its entry, at most.
+    pub(crate) passed_head: usize,
     counts: [u64; LockEvent::COUNT],
 }
 
@@ -104,6 +133,10 @@ pub(crate) struct Vcpu {
     doing: Cell<&'static str>,
     /// Lock operations, outermost first.
     pub(crate) phases: RefCell<Vec<Phase>>,
+    /// Interrupt handlers it is in.
+    handlers: Cell<u32>,
+    /// Acquisitions by others since it became the head of a reader-writer lock; `None` if it is none.
+    passed: Cell<Option<usize>>,
 }
 
 impl Vcpu {
@@ -121,11 +154,18 @@ pub(crate) struct Machine {
     millisecond: u64,
     kick: Kick,
     storage: &'static (dyn Any + Send + Sync),
-    /// Addresses of the locks; a lock's key is its place here plus one.
-    locks: RefCell<Vec<usize>>,
+    /// Addresses of the locks; see [`key`].
+    locks: RefCell<Vec<Range<usize>>>,
     interrupt: RefCell<Rc<dyn Fn(usize)>>,
     preempted: Cell<[bool; MAX_VCPUS]>,
+    /// Whether a lock is told that it is used in an interrupt.
+    interrupts_are_told: bool,
     log: RefCell<Outcome>,
+}
+
+/// The key of a lock, or of the wait lock within it.
+pub(crate) fn key(lock: usize, within: bool) -> u64 {
+    1 + 2 * lock as u64 + u64::from(within)
 }
 
 thread_local! {
@@ -194,7 +234,9 @@ impl Machine {
         vcpu.halted.set(false);
         self.log.borrow_mut().interrupts += 1;
         let handler = self.interrupt.borrow().clone();
+        vcpu.handlers.set(vcpu.handlers.get() + 1);
         handler(lock);
+        vcpu.handlers.set(vcpu.handlers.get() - 1);
         true
     }
 
@@ -218,30 +260,40 @@ impl Machine {
     fn acquired(&self, lock: usize) {
         let (cpu, vcpu) = self.current();
         let sleeps = self.vcpus.iter().any(|other| {
-            other.halted.get() && other.phases.borrow().last() == Some(&Phase::Locking(lock))
+            let phases = other.phases.borrow();
+            other.halted.get()
+                && phases.last().is_some_and(|phase| phase.begins())
+                && phases.last().map(|phase| phase.lock()) == Some(lock)
         });
         let mut log = self.log.borrow_mut();
         let queued = vcpu.queued.take();
         log.acquisitions.push((cpu, lock, queued));
         log.overtakes += usize::from(sleeps && !queued);
+        if let Some(passed) = vcpu.passed.take() {
+            log.passed_head = log.passed_head.max(passed);
+        }
+        for other in &self.vcpus {
+            other
+                .passed
+                .set(other.passed.get().map(|passed| passed + 1));
+        }
     }
 
     fn enter(&self, phase: Phase) {
         let (_, vcpu) = self.current();
         vcpu.pauses.set(0);
         let mut phases = vcpu.phases.borrow_mut();
-        match phases.iter_mut().rfind(|p| p.lock() == phase.lock()) {
+        let present = phases.iter_mut().rfind(|p| p.lock() == phase.lock());
+        match present.filter(|_| !phase.begins()) {
             Some(present) => *present = phase,
             None => phases.push(phase),
         }
     }
 
     fn leave(&self, lock: usize) {
-        self.current()
-            .1
-            .phases
-            .borrow_mut()
-            .retain(|p| p.lock() != lock);
+        let mut phases = self.current().1.phases.borrow_mut();
+        let i = phases.iter().rposition(|p| p.lock() == lock).unwrap();
+        phases.remove(i);
     }
 
     /// Who is where: one line per vCPU.
@@ -319,8 +371,13 @@ impl<W: LockWord> Platform for Stepper<W> {
     }
     /// Called in the same step as the access that put the vCPU in the queue.
     fn trace<L>(_: &L, event: TraceEvent) {
-        if let TraceEvent::QueuedBehind(_) | TraceEvent::QueuedWithTicket(_) = event {
-            machine().arrived();
+        match event {
+            TraceEvent::QueuedBehind(_) | TraceEvent::QueuedWithTicket(_) => machine().arrived(),
+            // Of a lock that has a wait lock, not of the wait lock itself.
+            TraceEvent::Head if size_of::<L>() > size_of::<W>() => {
+                machine().current().1.passed.set(Some(0));
+            }
+            _ => {}
         }
     }
     /// CPUs are dealt out to the nodes in turn.
@@ -343,13 +400,15 @@ impl<W: LockWord> Platform for Stepper<W> {
     fn count(event: LockEvent, n: u64) {
         machine().log.borrow_mut().counts[event as usize] += n;
     }
+    fn in_interrupt() -> bool {
+        let machine = machine();
+        machine.interrupts_are_told && machine.current().1.handlers.get() > 0
+    }
     fn lock_key<L>(lock: &L) -> u64 {
         let address = std::ptr::from_ref(lock).addr();
-        1 + machine()
-            .locks
-            .borrow()
-            .iter()
-            .position(|&a| a == address)
-            .unwrap() as u64
+        let machine = machine();
+        let locks = machine.locks.borrow();
+        let i = locks.iter().position(|l| l.contains(&address)).unwrap();
+        key(i, address > locks[i].start)
     }
 }

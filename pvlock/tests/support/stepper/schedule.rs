@@ -1,5 +1,6 @@
 //! Schedules, and the loop that runs a scenario under one.
 
+use super::subject::{Exclusive, Shared, Subject};
 use super::{
     Failure, MACHINE, MAX_VCPUS, Machine, Outcome, Phase, Resume, Stepper, Storage, Vcpu,
     invariants,
@@ -8,7 +9,7 @@ use crate::rng::Rng;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use pvlock::word::LockWord;
-use pvlock::{LockEvent, LockKind, LockVisitor, RawLock};
+use pvlock::{LockEvent, LockKind, LockVisitor, RawLock, RawRwLock, RwLockVisitor};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -22,6 +23,10 @@ pub(crate) enum Op {
     Unlock(usize),
     /// Tries; a success is released again at once.
     Try(usize),
+    Read(usize),
+    ReadUnlock(usize),
+    /// As [`Self::Try`], for reading.
+    TryRead(usize),
     /// Lets that many steps pass.
     Pause(u32),
 }
@@ -29,6 +34,16 @@ pub(crate) enum Op {
 /// `rounds` short critical sections under `lock`.
 pub(crate) fn section(lock: usize, rounds: usize) -> Vec<Op> {
     [Op::Lock(lock), Op::Pause(1), Op::Unlock(lock)].repeat(rounds)
+}
+
+/// The same, said of a reader-writer lock.
+pub(crate) fn writes(lock: usize, rounds: usize) -> Vec<Op> {
+    section(lock, rounds)
+}
+
+/// `rounds` short critical sections that read under `lock`.
+pub(crate) fn reads(lock: usize, rounds: usize) -> Vec<Op> {
+    [Op::Read(lock), Op::Pause(1), Op::ReadUnlock(lock)].repeat(rounds)
 }
 
 /// Who comes next, among those that can run.
@@ -39,6 +54,9 @@ pub(crate) enum Order {
     RoundRobin,
     /// These, as long as they can run, then round robin.
     Script(Vec<usize>),
+    /// As bad as can be for that vCPU: it runs only while another one writes. The others run one after
+    /// the other, each until it is outside the lock. When none of them gets on, all take turns.
+    Against(usize),
 }
 
 /// The hypervisor takes the CPU from `vcpu` after its step `at`, for `steps` steps of others, or
@@ -92,6 +110,10 @@ pub(crate) struct Config {
     pub(crate) kicks: Vec<(u64, usize)>,
     pub(crate) kick: Kick,
     pub(crate) interrupts: Vec<Interrupt>,
+    /// Interrupt handlers read.
+    pub(crate) interrupts_read: bool,
+    /// The lock is told that it is used in an interrupt.
+    pub(crate) interrupts_are_told: bool,
     pub(crate) spin_threshold: u32,
     pub(crate) numa_nodes: u64,
     /// In steps of all vCPUs together.
@@ -111,6 +133,8 @@ impl Config {
             kicks: vec![],
             kick: Kick::Sticky,
             interrupts: vec![],
+            interrupts_read: false,
+            interrupts_are_told: true,
             spin_threshold: 4,
             numa_nodes: 1,
             millisecond: 200,
@@ -129,7 +153,8 @@ impl Config {
 
 /// Runs a scenario to its end, checking every invariant after every step.
 pub(crate) fn run<W: LockWord>(config: &Config) -> Result<Outcome, Failure> {
-    config.kind.visit::<Stepper<W>, _>(Visit(config))
+    let shared = config.kind.visit_rw::<Stepper<W>, _>(Visit(config));
+    shared.unwrap_or_else(|| config.kind.visit::<Stepper<W>, _>(Visit(config)))
 }
 
 struct Visit<'a>(&'a Config);
@@ -138,18 +163,29 @@ impl<W: LockWord> LockVisitor<Stepper<W>> for Visit<'_> {
     type Output = Result<Outcome, Failure>;
 
     fn visit<L: RawLock>(self) -> Self::Output {
-        let config = self.0;
-        let locks: Rc<[L]> = std::iter::repeat_with(L::new).take(config.locks).collect();
-        let machine = Rc::new(Machine::new::<W, L>(config, &locks));
-        MACHINE.set(Some(machine.clone()));
-        let result = Scheduler::new(config, machine, locks).run::<W>();
-        MACHINE.set(None);
-        result
+        run_on::<W, Exclusive<L>>(self.0)
     }
 }
 
+impl<W: LockWord> RwLockVisitor<Stepper<W>> for Visit<'_> {
+    type Output = Result<Outcome, Failure>;
+
+    fn visit<L: RawRwLock>(self) -> Self::Output {
+        run_on::<W, Shared<L>>(self.0)
+    }
+}
+
+fn run_on<W: LockWord, L: Subject>(config: &Config) -> Result<Outcome, Failure> {
+    let locks: Rc<[L]> = std::iter::repeat_with(L::new).take(config.locks).collect();
+    let machine = Rc::new(Machine::new::<W, L>(config, &locks));
+    MACHINE.set(Some(machine.clone()));
+    let result = Scheduler::new(config, machine, locks).run::<W>();
+    MACHINE.set(None);
+    result
+}
+
 impl Machine {
-    fn new<W: LockWord, L: RawLock>(config: &Config, locks: &Rc<[L]>) -> Self {
+    fn new<W: LockWord, L: Subject>(config: &Config, locks: &Rc<[L]>) -> Self {
         let vcpu = || Vcpu {
             yielder: Cell::new(std::ptr::null()),
             token: Cell::new(false),
@@ -160,12 +196,19 @@ impl Machine {
             queued: Cell::new(false),
             doing: Cell::new("start"),
             phases: RefCell::default(),
+            handlers: Cell::new(0),
+            passed: Cell::new(None),
         };
         let vcpus = config.programs.len();
         assert!(vcpus <= MAX_VCPUS);
         let handler_locks = locks.clone();
+        let handler_section = if config.interrupts_read {
+            reads
+        } else {
+            section
+        };
         let handler = move |lock: usize| {
-            for op in section(lock, 1) {
+            for op in handler_section(lock, 1) {
                 perform(op, &handler_locks);
             }
         };
@@ -177,9 +220,16 @@ impl Machine {
             millisecond: config.millisecond,
             kick: config.kick,
             storage: Storage::<Stepper<W>>::cleared(),
-            locks: RefCell::new(locks.iter().map(|l| std::ptr::from_ref(l).addr()).collect()),
+            locks: RefCell::new(
+                locks
+                    .iter()
+                    .map(|l| std::ptr::from_ref(l).addr())
+                    .map(|at| at..at + size_of::<L>())
+                    .collect(),
+            ),
             interrupt: RefCell::new(Rc::new(handler)),
             preempted: Cell::default(),
+            interrupts_are_told: config.interrupts_are_told,
             log: RefCell::new(Outcome {
                 trace: 0xcbf2_9ce4_8422_2325,
                 steps: vec![],
@@ -187,6 +237,8 @@ impl Machine {
                 arrivals: vec![],
                 overtakes: 0,
                 interrupts: 0,
+                sharing: 0,
+                passed_head: 0,
                 counts: [0; LockEvent::COUNT],
             }),
         }
@@ -194,7 +246,7 @@ impl Machine {
 }
 
 /// Does one thing, on the vCPU that runs.
-fn perform<L: RawLock>(op: Op, locks: &[L]) {
+fn perform<L: Subject>(op: Op, locks: &[L]) {
     let machine = super::machine();
     match op {
         Op::Lock(lock) => {
@@ -219,6 +271,28 @@ fn perform<L: RawLock>(op: Op, locks: &[L]) {
                 machine.leave(lock);
             }
         }
+        Op::Read(lock) => {
+            machine.enter(Phase::ReadLocking(lock));
+            locks[lock].read();
+            machine.enter(Phase::Reading(lock));
+            machine.acquired(lock);
+        }
+        Op::ReadUnlock(lock) => {
+            machine.enter(Phase::ReadUnlocking(lock));
+            locks[lock].read_unlock();
+            machine.leave(lock);
+        }
+        Op::TryRead(lock) => {
+            machine.enter(Phase::ReadLocking(lock));
+            if locks[lock].try_read() {
+                machine.enter(Phase::Reading(lock));
+                machine.acquired(lock);
+                machine.suspend("section");
+                perform(Op::ReadUnlock(lock), locks);
+            } else {
+                machine.leave(lock);
+            }
+        }
         Op::Pause(steps) => {
             for _ in 0..steps {
                 machine.suspend("section");
@@ -238,6 +312,8 @@ struct Scheduler<'a, L> {
     rng: Rng,
     script: std::vec::IntoIter<usize>,
     last: usize,
+    /// Since when nobody has got a lock, for [`Order::Against`].
+    fruitless: (usize, u64),
     time: u64,
     /// Until when each vCPU is descheduled.
     away: Vec<u64>,
@@ -246,11 +322,11 @@ struct Scheduler<'a, L> {
     interrupts: Vec<Interrupt>,
 }
 
-impl<'a, L: RawLock> Scheduler<'a, L> {
+impl<'a, L: Subject> Scheduler<'a, L> {
     fn new(config: &'a Config, machine: Rc<Machine>, locks: Rc<[L]>) -> Self {
         let (seed, script) = match &config.order {
             Order::Random(seed) => (*seed, vec![]),
-            Order::RoundRobin => (0, vec![]),
+            Order::RoundRobin | Order::Against(_) => (0, vec![]),
             Order::Script(script) => (0, script.clone()),
         };
         let body = |(cpu, program): (usize, &Vec<Op>)| {
@@ -270,6 +346,7 @@ impl<'a, L: RawLock> Scheduler<'a, L> {
             rng: Rng(seed),
             script: script.into_iter(),
             last: usize::MAX,
+            fruitless: (0, 0),
             time: 0,
             away: vec![0; config.programs.len()],
             preempted: vec![false; config.preempt.len()],
@@ -309,6 +386,8 @@ impl<'a, L: RawLock> Scheduler<'a, L> {
             }
             self.time += 1;
             invariants::check::<W, L>(self.config.kind, &self.machine, &self.locks)?;
+            let mut log = self.machine.log.borrow_mut();
+            log.sharing = log.sharing.max(invariants::sharing(&self.machine));
         }
         let mut outcome = self.machine.log.borrow().clone();
         outcome.steps = self
@@ -362,6 +441,7 @@ impl<'a, L: RawLock> Scheduler<'a, L> {
         }
         let next = match self.config.order {
             Order::Random(_) => choice[self.rng.below(choice.len())],
+            Order::Against(victim) => self.choose_against(victim, &choice),
             Order::RoundRobin | Order::Script(_) => self
                 .script
                 .find(|cpu| choice.contains(cpu))
@@ -370,5 +450,34 @@ impl<'a, L: RawLock> Scheduler<'a, L> {
         };
         self.last = next;
         Some(next)
+    }
+
+    fn choose_against(&mut self, victim: usize, choice: &[usize]) -> usize {
+        /// Longer than any acquisition that does not wait.
+        const FRUITLESS: u64 = 40;
+        let acquisitions = self.machine.log.borrow().acquisitions.len();
+        if self.fruitless.0 != acquisitions {
+            self.fruitless = (acquisitions, self.time);
+        }
+        let round_robin = |choice: &[usize]| {
+            let later = choice.iter().copied().find(|&cpu| cpu > self.last);
+            later.unwrap_or(choice[0])
+        };
+        if self.time - self.fruitless.1 > FRUITLESS {
+            return round_robin(choice);
+        }
+        let is = |cpu: usize, wanted: fn(&Phase) -> bool| {
+            let phases = self.machine.vcpus[cpu].phases.borrow();
+            phases.iter().any(wanted)
+        };
+        let others: Vec<usize> = choice.iter().copied().filter(|&c| c != victim).collect();
+        let writes = others
+            .iter()
+            .any(|&cpu| is(cpu, |p| matches!(p, Phase::Holding(_))));
+        if others.is_empty() || (writes && self.last != victim && choice.contains(&victim)) {
+            return victim;
+        }
+        let busy = others.iter().copied().find(|&cpu| is(cpu, |_| true));
+        busy.unwrap_or_else(|| round_robin(&others))
     }
 }
