@@ -8,5 +8,6 @@ pub mod machine;
 pub mod record;
 pub mod report;
 pub mod scenario;
+pub mod selection;
 pub mod session;
 pub mod trace;

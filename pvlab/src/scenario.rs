@@ -1,5 +1,6 @@
 //! What to run: everything that defines a run, and nothing about how it went.
 
+use crate::selection::Offered;
 use guest::abi::Dispatch;
 use pvlock::LockKind;
 use pvlock::registry::Traits;
@@ -39,6 +40,9 @@ pub struct Scenario {
     /// A VM that makes no acquisition for this long is reported as stuck.
     #[serde(with = "nanoseconds", rename = "watchdog_ns")]
     pub watchdog: Duration,
+    /// What the guests' kernels are offered, for locks that they choose themselves.
+    #[serde(default)]
+    pub offered: Offered,
     /// NUMA nodes that the vCPUs of each VM are told they are on, in equal runs.
     #[serde(default = "one")]
     pub numa_nodes: u32,
@@ -121,7 +125,8 @@ pub struct VmSpec {
     pub vcpus: usize,
 }
 
-/// A lock and how it is called; written `qspinlock`, or `qspinlock:pointer`.
+/// A lock and how it is called; written `qspinlock`, or `qspinlock:pointer`, with `auto=` before it if
+/// the guest's kernel chose it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Lock {
@@ -129,6 +134,8 @@ pub struct Lock {
     pub kind: LockKind,
     /// How the workload reaches it.
     pub dispatch: Dispatch,
+    /// It was chosen by what the guest is offered ([`Scenario::offered`]).
+    pub auto: bool,
 }
 
 impl Lock {
@@ -148,6 +155,7 @@ impl From<LockKind> for Lock {
         Self {
             kind,
             dispatch: Dispatch::Direct,
+            auto: false,
         }
     }
 }
@@ -160,9 +168,10 @@ impl PartialEq<LockKind> for Lock {
 
 impl fmt::Display for Lock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let auto = if self.auto { "auto=" } else { "" };
         match self.dispatch {
-            Dispatch::Direct => f.pad(self.kind.name()),
-            other => f.pad(&format!("{}:{}", self.kind.name(), other.name())),
+            Dispatch::Direct => f.pad(&format!("{auto}{}", self.kind)),
+            other => f.pad(&format!("{auto}{}:{}", self.kind, other.name())),
         }
     }
 }
@@ -188,18 +197,28 @@ impl FromStr for Lock {
     type Err = UnknownLock;
 
     fn from_str(text: &str) -> Result<Self, UnknownLock> {
-        let (name, way) = match text.split_once(':') {
-            Some((name, way)) => (name, Some(way)),
-            None => (text, None),
+        let (auto, text) = match text.strip_prefix("auto=") {
+            Some(text) => (true, text),
+            None => (false, text),
         };
+        let (name, dispatch) = split_dispatch(text)?;
         let kind = LockKind::from_name(name).ok_or_else(|| UnknownLock::Kind(name.to_owned()))?;
-        let ways = Dispatch::ALL;
-        let dispatch = way.map_or(Ok(Dispatch::Direct), |way| {
-            let known = ways.into_iter().find(|known| known.name() == way);
-            known.ok_or_else(|| UnknownLock::Dispatch(way.to_owned()))
-        })?;
-        Ok(Self { kind, dispatch })
+        Ok(Self {
+            kind,
+            dispatch,
+            auto,
+        })
     }
+}
+
+/// A lock's name, and the way to call it that may be written after a colon.
+pub fn split_dispatch(text: &str) -> Result<(&str, Dispatch), UnknownLock> {
+    let Some((name, way)) = text.split_once(':') else {
+        return Ok((text, Dispatch::Direct));
+    };
+    let known = Dispatch::ALL.into_iter().find(|known| known.name() == way);
+    let dispatch = known.ok_or_else(|| UnknownLock::Dispatch(way.to_owned()))?;
+    Ok((name, dispatch))
 }
 
 impl TryFrom<String> for Lock {

@@ -100,6 +100,32 @@ fn wrong_usage_is_one_line_and_exit_code_2() {
         ),
         ("compare --cpl 1", &["--cpl", "auto"]),
         (
+            "run --lock pv-qspinlock --no-pv-unhalt",
+            &["'pv-qspinlock'", "--no-pv-unhalt", "auto, virt-tas"],
+        ),
+        (
+            "compare --no-pv-unhalt",
+            &["'pv-qspinlock'", "--no-pv-unhalt"],
+        ),
+        (
+            "run --lock tas --no-pv-unhalt",
+            &["--no-pv-unhalt", "no lock is auto"],
+        ),
+        ("run --lock tas --no-pv", &["--no-pv", "no lock is auto"]),
+        (
+            "compare --realtime-hint",
+            &["--realtime-hint", "no lock is auto"],
+        ),
+        (
+            "compare --locks tas,tas:patched --machine threads",
+            &["'tas:patched'", "KVM guest", ":pointer"],
+        ),
+        (
+            "run --lock tas:sideways",
+            &["'sideways'", "LOCK:pointer", "LOCK:patched"],
+        ),
+        ("run --lock auto=tas", &["'auto=tas'"]),
+        (
             "compare --watchdog 1us --critical 2us",
             &["--watchdog 1us", "longer"],
         ),

@@ -232,3 +232,19 @@ impl Drop for Scratch {
         let _ = std::fs::remove_file(&self.0);
     }
 }
+
+#[test]
+fn a_lock_called_through_pointers_is_the_one_that_was_asked_for() {
+    let output = pvlab(
+        "run --lock pv-qspinlock:pointer --machine threads --vcpus 4 --duration 100ms \
+         --spin-threshold 200 --format json",
+    );
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let report = json(stdout(&output));
+    let summary = &report["summaries"][0];
+    assert!(summary["halts"].as_u64().unwrap() > 0, "{summary}");
+    assert!(summary["events"]["pv_kick_unlock"].as_u64().unwrap() > 0);
+    assert_eq!(report["slow_paths"][0]["algorithm"], "pv-qspinlock:pointer");
+    let output = pvlab(&format!("run --lock busted:pointer {SHORT}"));
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+}

@@ -4,6 +4,7 @@ use super::super::fixture::{plan, record, vm};
 use super::super::stats::Random;
 use super::*;
 use crate::record::VmRecord;
+use guest::abi::Counter;
 use pvlock::LockKind::{PvQSpinLock, QSpinLock, Tas};
 
 fn rounds(table: &[[u64; 2]]) -> Vec<Vec<Record>> {
@@ -296,4 +297,21 @@ fn a_lock_twice_as_fast_is_always_found_in_noise_of_a_tenth() {
         calls(1000, 0.5, |random| 1.0 + 0.1 * random.normal()),
         (0, 1000)
     );
+}
+
+#[test]
+fn yields_that_mostly_give_nothing_are_warned_about() {
+    for (futile, warned) in [(51, true), (50, false)] {
+        let mut record = record(Tas, 20);
+        for (counter, n) in [(Counter::Yields, 100), (Counter::FutileYields, futile)] {
+            let counters = &mut record.vms[0].vcpus[0].counters;
+            counters.insert(counter.name().to_owned(), n);
+        }
+        let warnings = crate::analysis::warnings_of_run(&record);
+        let found = warnings.iter().find(|w| w.code == "yields_futile");
+        assert_eq!(found.is_some(), warned);
+        if let Some(warning) = found {
+            assert!(warning.text.contains("51 of 100"), "{}", warning.text);
+        }
+    }
 }

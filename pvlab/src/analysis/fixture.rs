@@ -34,6 +34,7 @@ pub(crate) fn scenario(lock: LockKind) -> Scenario {
         latency: true,
         seed: 1,
         watchdog: Duration::from_secs(10),
+        offered: Default::default(),
         numa_nodes: 1,
         preempt: None,
         drop_kicks: false,

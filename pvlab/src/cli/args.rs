@@ -1,8 +1,8 @@
 //! Commands and options.
 
-use super::values::{self, CpuList, LockParser, PlacementArg};
+use super::values::{self, CpuList, LockArg, LockParser, PlacementArg, VmArg};
 use crate::report::Format;
-use crate::scenario::{Cpl, Lock, MachineKind, Preempt, VmSpec};
+use crate::scenario::{Cpl, MachineKind, Preempt};
 use crate::trace::collect::DEFAULT_RECORDS;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -25,6 +25,8 @@ Examples:
   pvlab compare --locks tas,qspinlock,pv-qspinlock --vcpus 8 --cpus 0-1
   pvlab compare --vcpus 32 --duration 5s --rounds 10 --format json -o result.json
   pvlab compare --locks tas,tas                   a lock against itself
+  pvlab compare --locks qspinlock,qspinlock:pointer,qspinlock:patched --vcpus 1 --cpus 0 \\
+      --critical 0 --outside 0 --no-latency       what calling it in other ways costs
   pvlab compare --vcpus 1 --cpus 0 --critical 0   nobody contends";
 
 const RUN_EXAMPLES: &str = "\
@@ -33,6 +35,7 @@ Examples:
   pvlab run --vm lock=pv-qspinlock,vcpus=4 --vm lock=qspinlock,vcpus=4 \\
       --cpus 0-1 --duration 5s --stat-interval 1s
   pvlab run --lock ticket --vcpus 4 --placement 0,0,0,1
+  pvlab run --lock auto --no-pv-unhalt            what a guest's kernel would choose there
   pvlab run --lock qspinlock --vcpus 2 --iterations 100000 --format json";
 
 const TRACE_EXAMPLES: &str = "\
@@ -94,10 +97,12 @@ pub(super) enum Command {
 
 #[derive(Debug, Args)]
 pub(super) struct CompareArgs {
-    /// Locks to compare, separated by commas; the same lock may be named again.
+    /// Locks to compare, separated by commas; the same lock may be named again. `auto` is what a guest's
+    /// kernel would choose; `LOCK:pointer` calls it through function pointers, `LOCK:patched` by calls
+    /// patched into the guest's code.
     #[arg(long, value_name = "LOCKS", value_delimiter = ',', value_parser = LockParser,
           default_value = "tas,ticket,qspinlock,pv-qspinlock")]
-    pub(super) locks: Vec<Lock>,
+    pub(super) locks: Vec<LockArg>,
     /// vCPUs of each guest [default: 4 for each CPU].
     #[arg(long, value_name = "N", value_parser = values::vcpus)]
     pub(super) vcpus: Option<usize>,
@@ -114,7 +119,7 @@ pub(super) struct CompareArgs {
     /// Lock that the others are compared with [default: qspinlock if it is among them, else the
     /// first].
     #[arg(long, value_name = "LOCK", value_parser = LockParser)]
-    pub(super) baseline: Option<Lock>,
+    pub(super) baseline: Option<LockArg>,
     /// Least difference of the median worth a verdict, in percent.
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = values::share)]
     pub(super) min_effect: f64,
@@ -157,10 +162,11 @@ pub(super) struct GuestArgs {
     /// A guest, such as lock=pv-qspinlock,vcpus=4; repeat it for several at the same time.
     #[arg(long, value_name = "SPEC", value_parser = values::vm,
           conflicts_with_all = ["lock", "vcpus"])]
-    pub(super) vm: Vec<VmSpec>,
-    /// Lock of a single guest; short for --vm lock=LOCK,vcpus=N.
+    pub(super) vm: Vec<VmArg>,
+    /// Lock of a single guest; short for --vm lock=LOCK,vcpus=N. `auto` is what its kernel would
+    /// choose; `LOCK:pointer` and `LOCK:patched` say how it is called.
     #[arg(long, value_name = "LOCK", value_parser = LockParser)]
-    pub(super) lock: Option<Lock>,
+    pub(super) lock: Option<LockArg>,
     /// vCPUs of a single guest [default: 4 for each CPU].
     #[arg(long, value_name = "N", value_parser = values::vcpus, requires = "lock")]
     pub(super) vcpus: Option<usize>,
@@ -219,6 +225,26 @@ pub(super) struct Common {
     /// Fault injection: drop kicks, so that halted waiters sleep for ever.
     #[arg(long, hide = true)]
     pub(super) drop_kicks: bool,
+    #[command(flatten)]
+    pub(super) offer: OfferArgs,
+}
+
+/// What guests are offered when their kernels choose a lock.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "What --lock auto chooses by")]
+pub(super) struct OfferArgs {
+    /// Do not offer halts that a kick ends (KVM's PV unhalt): `auto` is a test-and-set lock then, and
+    /// locks whose waiters halt are refused.
+    #[arg(long)]
+    pub(super) no_pv_unhalt: bool,
+    /// Tell guests that their vCPUs are never preempted (KVM's real-time hint): `auto` is the native
+    /// qspinlock then.
+    #[arg(long)]
+    pub(super) realtime_hint: bool,
+    /// Rule paravirtual spinlocks out, as the kernel parameter nopvspin does: `auto` is the native
+    /// qspinlock then.
+    #[arg(long)]
+    pub(super) no_pv: bool,
 }
 
 /// How and where to report.

@@ -6,14 +6,15 @@ use super::output::Target;
 use super::progress::{Progress, Watcher};
 use super::request::{Guests, Request, length, request};
 use super::run::expected;
+use super::values::LockArg;
 use super::{BROKEN, DONE, FAILED, complain, trace};
 use crate::analysis::{Comparison, Ended, Plan};
 use crate::host::Host;
 use crate::record::Record;
 use crate::report::{CompareReport, Context};
-use crate::scenario::Lock;
 use crate::session::{self, Options};
 use crate::trace::account::Account;
+use guest::abi::Dispatch;
 use pvlock::LockKind;
 
 /// Runs every round and reports.
@@ -23,18 +24,20 @@ pub(super) fn compare(args: &CompareArgs) -> Result<u8, CliError> {
     }
     let host = Host::examine();
     let baseline = baseline(args)?;
-    let guests = Guests::One {
-        lock: args.locks[baseline],
+    let guests = Guests::Alternatives {
+        locks: args.locks.clone(),
+        first: baseline,
         vcpus: args.vcpus,
     };
     let length = length(args.duration, args.iterations);
     let Request {
         scenario,
         machine_reason,
+        locks,
     } = request(&args.common, guests, length, &host)?;
     let target = Target::check(args.report.output.as_deref())?;
     let plan = Plan {
-        locks: args.locks.clone(),
+        locks,
         baseline,
         rounds: args.rounds,
         min_effect: args.min_effect,
@@ -95,15 +98,19 @@ fn explain(plan: &Plan) -> Result<Vec<(String, Account)>, CliError> {
 /// Place of the baseline among the locks. Native qspinlock is what most guests run, so it is what
 /// others are compared with unless somebody says otherwise.
 fn baseline(args: &CompareArgs) -> Result<usize, Usage> {
-    let place = |lock: Lock| args.locks.iter().position(|&other| other == lock);
+    let place = |lock: LockArg| args.locks.iter().position(|&other| other == lock);
+    let native = LockArg {
+        kind: Some(LockKind::QSpinLock),
+        dispatch: Dispatch::Direct,
+    };
     match args.baseline {
-        None => Ok(place(LockKind::QSpinLock.into()).unwrap_or(0)),
+        None => Ok(place(native).unwrap_or(0)),
         Some(lock) => place(lock).ok_or_else(|| Usage::BaselineMissing {
-            baseline: lock.name(),
+            baseline: lock.to_string(),
             locks: args
                 .locks
                 .iter()
-                .map(|lock| lock.name())
+                .map(ToString::to_string)
                 .collect::<Vec<_>>()
                 .join(","),
         }),

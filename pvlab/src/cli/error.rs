@@ -137,6 +137,30 @@ pub enum Usage {
     /// `--cpl` without a guest.
     #[error("--cpl is of KVM guests, but the machine is threads; leave it out")]
     CplWithoutKvm,
+    /// An option about what `auto` chooses, without one.
+    #[error("{option} changes what --lock auto chooses, but no lock is auto; leave it out")]
+    NothingToChoose {
+        /// The option.
+        option: &'static str,
+    },
+    /// A lock whose waiters halt, where they cannot.
+    #[error(
+        "waiters of '{lock}' halt, which --no-pv-unhalt rules out; use auto, virt-tas, qspinlock, or \
+         another lock whose waiters do not halt ('pvlab locks')"
+    )]
+    CannotHalt {
+        /// The lock.
+        lock: String,
+    },
+    /// Patched calls without an image.
+    #[error(
+        "'{lock}': calls are patched in the image of a KVM guest, and the machine is threads, which \
+         has none; use :pointer or :direct"
+    )]
+    NothingToPatch {
+        /// The lock.
+        lock: String,
+    },
     /// The watchdog would bark at a single acquisition.
     #[error(
         "--watchdog {} is shorter than one turn of critical section and outside work ({}); \

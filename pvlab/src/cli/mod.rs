@@ -13,6 +13,7 @@ mod error;
 mod explain;
 mod live;
 mod locks;
+mod offer;
 mod output;
 mod progress;
 mod request;

@@ -2,7 +2,7 @@
 
 use super::args::{Common, GuestArgs};
 use super::error::{CliError, Usage};
-use super::values::PlacementArg;
+use super::values::{LockArg, PlacementArg, VmArg};
 use crate::host::{Device, Host, format_cpu_list};
 use crate::scenario::{Cpl, Length, Lock, MachineKind, Mix, Placement, Scenario, VmSpec, Workload};
 use guest::abi::KICK_PAGES;
@@ -22,12 +22,21 @@ const WORD_VCPUS: usize = pvlock::MAX_CPUS as usize;
 #[derive(Clone, Debug)]
 pub(super) enum Guests {
     /// These.
-    Given(Vec<VmSpec>),
+    Given(Vec<VmArg>),
     /// A single one, with four vCPUs for each CPU unless a number was given.
     One {
         /// Its lock.
-        lock: Lock,
+        lock: LockArg,
         /// Its vCPUs.
+        vcpus: Option<usize>,
+    },
+    /// As [`Self::One`], with one after another of several locks.
+    Alternatives {
+        /// The locks.
+        locks: Vec<LockArg>,
+        /// Place of the one that is in the scenario.
+        first: usize,
+        /// vCPUs.
         vcpus: Option<usize>,
     },
 }
@@ -53,6 +62,8 @@ pub(super) struct Request {
     pub(super) scenario: Scenario,
     /// Why on that machine.
     pub(super) machine_reason: String,
+    /// The locks of [`Guests::Alternatives`], or of the VMs.
+    pub(super) locks: Vec<Lock>,
 }
 
 /// How long to measure.
@@ -73,15 +84,30 @@ pub(super) fn request(
         PlacementArg::Map(map) => Some(map.len()),
         PlacementArg::Pinned | PlacementArg::Floating => None,
     };
-    let vms = match guests {
-        Guests::Given(vms) => vms,
-        Guests::One { lock, vcpus } => {
-            vec![VmSpec {
-                lock,
-                vcpus: vcpus.or(map_length).unwrap_or(OVERCOMMIT * cpus.len()),
-            }]
+    let number = |vcpus: Option<usize>| vcpus.or(map_length).unwrap_or(OVERCOMMIT * cpus.len());
+    // Each lock with its vCPUs, and those of them that are VMs of the scenario.
+    let (asked, present) = match guests {
+        Guests::Given(vms) => {
+            let all = 0..vms.len();
+            (vms.iter().map(|vm| (vm.lock, vm.vcpus)).collect(), all)
+        }
+        Guests::One { lock, vcpus } => (vec![(lock, number(vcpus))], 0..1),
+        Guests::Alternatives {
+            locks,
+            first,
+            vcpus,
+        } => {
+            let asked = locks.into_iter().map(|lock| (lock, number(vcpus)));
+            (asked.collect::<Vec<_>>(), first..first + 1)
         }
     };
+    let locks = common.offer.resolve(&asked, machine)?;
+    let vms: Vec<_> = present
+        .map(|i| VmSpec {
+            lock: locks[i],
+            vcpus: asked[i].1,
+        })
+        .collect();
     check_sizes(machine, &vms, map_length)?;
     let workload = Workload {
         critical_ns: nanoseconds(common.critical),
@@ -125,11 +151,13 @@ pub(super) fn request(
             latency: !common.no_latency,
             seed: common.seed,
             watchdog: common.watchdog,
+            offered: common.offer.offered(),
             numa_nodes: 1,
             preempt: common.preempt,
             drop_kicks: common.drop_kicks,
         },
         machine_reason,
+        locks,
     })
 }
 

@@ -149,3 +149,37 @@ fn limits_themselves_are_allowed() {
     assert!(ask("--lock tas --vcpus 16383 --machine threads", &host()).is_ok());
     assert!(ask("--lock tas --critical 0 --outside 0 --warm-up 0", &host()).is_ok());
 }
+
+#[test]
+fn auto_is_resolved_for_each_guest_by_what_it_is_offered() {
+    let locks = |options: &str| {
+        let request = ask(options, &host()).unwrap();
+        let vms = request.scenario.vms.iter();
+        let named: Vec<_> = vms.map(|vm| vm.lock.name()).collect();
+        assert_eq!(
+            named,
+            request.locks.iter().map(|l| l.name()).collect::<Vec<_>>()
+        );
+        named
+    };
+    assert_eq!(locks("--lock auto --vcpus 2"), ["auto=pv-qspinlock"]);
+    assert_eq!(locks("--lock auto --vcpus 1"), ["auto=qspinlock"]);
+    assert_eq!(
+        locks("--vm lock=auto,vcpus=1 --vm lock=auto:pointer,vcpus=4 --no-pv-unhalt"),
+        ["auto=qspinlock", "auto=virt-tas:pointer"]
+    );
+    assert_eq!(locks("--lock auto --no-pv"), ["auto=qspinlock"]);
+    assert_eq!(locks("--lock auto --realtime-hint"), ["auto=qspinlock"]);
+}
+
+#[test]
+fn a_scenario_with_a_chosen_lock_can_be_run_again() {
+    let scenario = ask("--lock auto:patched --no-pv-unhalt", &host())
+        .unwrap()
+        .scenario;
+    let text = serde_json::to_string(&scenario).unwrap();
+    assert!(text.contains(r#""lock":"auto=virt-tas:patched""#), "{text}");
+    assert!(text.contains(r#""pv_unhalt":false"#), "{text}");
+    let again: Scenario = serde_json::from_str(&text).unwrap();
+    assert_eq!(again, scenario);
+}

@@ -26,6 +26,7 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, CliError> {
     let Request {
         scenario,
         machine_reason,
+        ..
     } = request(&args.common, Guests::of(&args.guests)?, length, &host)?;
     if let (Some(interval), Length::Duration(duration)) = (args.stat_interval, length)
         && interval > duration

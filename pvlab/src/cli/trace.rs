@@ -12,6 +12,7 @@ use crate::record::Record;
 use crate::report::{self, Context, Format};
 use crate::scenario::Lock;
 use crate::scenario::{Length, Scenario};
+use crate::selection::SlowPath;
 use crate::session::{self, Observer, Options};
 use crate::trace::account::{Account, Accountant, Setup, VmSetup};
 use crate::trace::batch::Batched;
@@ -21,6 +22,7 @@ use crate::trace::sink::{self, Sink};
 use crate::trace::{Collector, Event, Merged, read};
 use guest::trace::MAX_LOCKS;
 use pvlock::LockKind;
+use serde::Deserialize;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::Instant;
@@ -39,6 +41,7 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
     let Request {
         mut scenario,
         machine_reason,
+        ..
     } = request(&args.common, guests, Length::Duration(args.duration), &host)?;
     check_locks(&scenario)?;
     // The trace has every wait: timing them once more would only cost time.
@@ -79,6 +82,7 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
     if format == Format::Table {
         text += &report::headline(&context, &scenario);
         text += "\n";
+        text += &slow_paths(&scenario);
         text += &about(
             args,
             &header,
@@ -334,6 +338,13 @@ fn about(
     text
 }
 
+/// How the VMs' vCPUs wait, a line for each VM.
+fn slow_paths(scenario: &Scenario) -> String {
+    let mut text = SlowPath::lines(&SlowPath::of_vms(scenario)).join("\n");
+    text.push('\n');
+    text
+}
+
 /// Reads a trace and accounts for it.
 fn summarise(args: &TraceArgs, path: &Path) -> Result<u8, CliError> {
     let mut accountant = None;
@@ -352,6 +363,9 @@ fn summarise(args: &TraceArgs, path: &Path) -> Result<u8, CliError> {
             path.display(),
             summary.header.machine
         );
+        // A scenario that this version does not understand is left out, not the account.
+        text += &Scenario::deserialize(&summary.header.scenario)
+            .map_or_else(|_| String::new(), |scenario| slow_paths(&scenario));
         for note in &summary.header.notes {
             text += &format!("warning: {note}\n");
         }

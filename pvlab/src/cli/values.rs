@@ -1,9 +1,11 @@
 //! Values of options, as users write them.
 
 use crate::host::parse_cpu_list;
-use crate::scenario::{Lock, Preempt, UnknownLock, VmSpec, Whom};
+use crate::scenario::{Preempt, UnknownLock, Whom, split_dispatch};
 use clap::builder::{PossibleValue, TypedValueParser};
+use guest::abi::Dispatch;
 use pvlock::LockKind;
+use std::fmt;
 use std::time::Duration;
 
 /// What is wrong with a value.
@@ -120,11 +122,42 @@ fn suggestion(name: &str) -> String {
     }
 }
 
-pub(super) fn lock(text: &str) -> Result<Lock, ValueError> {
-    text.parse().map_err(|unknown| match unknown {
+/// A lock as it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LockArg {
+    /// `None`: `auto`, the guest's kernel chooses.
+    pub(super) kind: Option<LockKind>,
+    /// How it is called.
+    pub(super) dispatch: Dispatch,
+}
+
+/// The name of no lock, but of a choice.
+const AUTO: &str = "auto";
+
+impl fmt::Display for LockArg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind.map_or(AUTO, LockKind::name))?;
+        match self.dispatch {
+            Dispatch::Direct => Ok(()),
+            other => write!(f, ":{}", other.name()),
+        }
+    }
+}
+
+pub(super) fn lock(text: &str) -> Result<LockArg, ValueError> {
+    let (name, dispatch) = split_dispatch(text).map_err(|unknown| match unknown {
         UnknownLock::Kind(name) => ValueError::UnknownLock { name },
         UnknownLock::Dispatch(name) => ValueError::UnknownDispatch { name },
-    })
+    })?;
+    let kind = match LockKind::from_name(name) {
+        None if name == AUTO => None,
+        None => {
+            let name = name.to_owned();
+            return Err(ValueError::UnknownLock { name });
+        }
+        kind => kind,
+    };
+    Ok(LockArg { kind, dispatch })
 }
 
 /// [`lock`] for the argument parser, with the names for shell completion.
@@ -132,23 +165,25 @@ pub(super) fn lock(text: &str) -> Result<Lock, ValueError> {
 pub(super) struct LockParser;
 
 impl TypedValueParser for LockParser {
-    type Value = Lock;
+    type Value = LockArg;
 
     fn parse_ref(
         &self,
         command: &clap::Command,
         argument: Option<&clap::Arg>,
         value: &std::ffi::OsStr,
-    ) -> Result<Lock, clap::Error> {
+    ) -> Result<LockArg, clap::Error> {
         lock.parse_ref(command, argument, value)
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(LockKind::ALL.iter().map(|lock| {
+        let auto = PossibleValue::new(AUTO).help("what a guest's kernel would choose");
+        let locks = LockKind::ALL.iter().map(|lock| {
             PossibleValue::new(lock.name())
                 .help(lock.summary())
                 .hide(lock.traits().control)
-        })))
+        });
+        Some(Box::new(locks.chain([auto])))
     }
 }
 
@@ -275,8 +310,15 @@ pub(super) fn share(text: &str) -> Result<f64, ValueError> {
         })
 }
 
+/// A guest as it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct VmArg {
+    pub(super) lock: LockArg,
+    pub(super) vcpus: usize,
+}
+
 /// `lock=NAME,vcpus=N`, in either order.
-pub(super) fn vm(text: &str) -> Result<VmSpec, ValueError> {
+pub(super) fn vm(text: &str) -> Result<VmArg, ValueError> {
     let malformed = || ValueError::NoVm {
         text: text.to_owned(),
     };
@@ -288,7 +330,7 @@ pub(super) fn vm(text: &str) -> Result<VmSpec, ValueError> {
             _ => return Err(malformed()),
         }
     }
-    Ok(VmSpec {
+    Ok(VmArg {
         lock: lock_kind.ok_or_else(malformed)?,
         vcpus: count.ok_or_else(malformed)?,
     })
@@ -296,6 +338,7 @@ pub(super) fn vm(text: &str) -> Result<VmSpec, ValueError> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
@@ -336,8 +379,8 @@ mod tests {
 
     #[test]
     fn guests_are_read_in_either_order_and_nothing_else() {
-        let spec = VmSpec {
-            lock: LockKind::Ticket.into(),
+        let spec = VmArg {
+            lock: lock("ticket").unwrap(),
             vcpus: 4,
         };
         assert_eq!(vm("lock=ticket,vcpus=4"), Ok(spec));

@@ -10,6 +10,7 @@ use super::{Context, Format, to_json};
 use crate::analysis::{Comparison, Ended, Exclusion, LockResult, Plan, Summary, Warning};
 use crate::host::Host;
 use crate::scenario::Lock;
+use crate::selection::SlowPath;
 use crate::trace::account::Account;
 use serde::Serialize;
 
@@ -33,6 +34,7 @@ struct Json<'a> {
     ended: Ended,
     rounds_done: usize,
     exclusion: Exclusion,
+    slow_paths: Vec<SlowPath>,
     results: &'a [LockResult],
     warnings: &'a [Warning],
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -118,6 +120,7 @@ impl CompareReport {
             ended: *ended,
             rounds_done: *rounds_done,
             exclusion,
+            slow_paths: slow_paths(plan),
             results,
             warnings,
             accounts: (self.accounts.iter())
@@ -154,6 +157,7 @@ impl CompareReport {
             workload(&plan.run),
             rounds,
         ];
+        lines.extend(slow_paths(plan).iter().map(ToString::to_string));
         lines.extend(achieved(
             &plan.run,
             results
@@ -380,6 +384,19 @@ fn verdict(result: &LockResult) -> &'static str {
 
 fn ratios((lo, hi): (f64, f64)) -> String {
     format!("{} .. {}", ratio(lo), ratio(hi))
+}
+
+/// How each of the plan's locks waits; one named again is not told of again.
+fn slow_paths(plan: &Plan) -> Vec<SlowPath> {
+    let vcpus = plan.run.vcpus();
+    let mut paths: Vec<SlowPath> = Vec::new();
+    for &lock in &plan.locks {
+        let path = SlowPath::of(&plan.run, lock, vcpus);
+        if !paths.contains(&path) {
+            paths.push(path);
+        }
+    }
+    paths
 }
 
 /// Directed yields per second, of a lock that yields.

@@ -10,6 +10,7 @@ use crate::analysis::{self, Exclusion, Run, Summary, WaitNs, Warning};
 use crate::host::Host;
 use crate::record::{Record, VcpuRecord};
 use crate::scenario::Scenario;
+use crate::selection::SlowPath;
 use crate::session::Interval;
 use guest::abi::Counter;
 use pvlock::LockEvent;
@@ -33,6 +34,7 @@ struct Json<'a> {
     machine_reason: &'a str,
     host: &'a Host,
     exclusion: Exclusion,
+    slow_paths: Vec<SlowPath>,
     summaries: &'a [Summary],
     record: &'a Record,
     warnings: &'a [Warning],
@@ -86,6 +88,7 @@ impl RunReport {
             } else {
                 Exclusion::Held
             },
+            slow_paths: SlowPath::of_vms(&self.record.scenario),
             summaries: &self.summaries,
             record: &self.record,
             warnings: &self.warnings,
@@ -106,6 +109,7 @@ impl RunReport {
             lines.push(headline(&self.context, scenario));
         }
         lines.push(workload(scenario));
+        lines.extend(SlowPath::lines(&SlowPath::of_vms(scenario)));
         lines.extend(achieved(scenario, self.named()));
         lines.extend(starts([start].into_iter()));
         lines.push(format!(
