@@ -5,6 +5,7 @@ use super::super::stats::Random;
 use super::*;
 use crate::record::VmRecord;
 use guest::abi::Counter;
+use crate::scenario::Mix;
 use pvlock::LockKind::{PvQSpinLock, QSpinLock, Tas};
 
 fn rounds(table: &[[u64; 2]]) -> Vec<Vec<Record>> {
@@ -249,6 +250,7 @@ fn calls(trials: u32, factor: f64, mut noise: impl FnMut(&mut Random) -> f64) ->
                 .map(|vm| Run {
                     vm,
                     measured_s: 1.0,
+                    mix: Mix::Exclusive,
                 })
                 .collect()
         }

@@ -14,6 +14,7 @@ mod explain;
 mod live;
 mod locks;
 mod offer;
+mod mix;
 mod output;
 mod progress;
 mod request;
