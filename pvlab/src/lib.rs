@@ -10,4 +10,5 @@ pub mod report;
 pub mod scenario;
 pub mod selection;
 pub mod session;
+pub mod torture;
 pub mod trace;

@@ -37,6 +37,7 @@ pub(crate) fn scenario(lock: LockKind) -> Scenario {
         offered: Default::default(),
         numa_nodes: 1,
         preempt: None,
+        torture: None,
         drop_kicks: false,
     }
 }

@@ -148,6 +148,7 @@ pub(super) fn request(
             offered: common.offer.offered(),
             numa_nodes: common.mix.numa_nodes,
             preempt: common.preempt,
+            torture: None,
             drop_kicks: common.drop_kicks,
         },
         machine_reason,

@@ -5,6 +5,7 @@ use crate::scenario::{Preempt, UnknownLock, Whom, split_dispatch};
 use clap::builder::{PossibleValue, TypedValueParser};
 use guest::abi::Dispatch;
 use guest::workload::nested::MAX_CONTEXTS;
+use guest::workload::torture::MOST_NESTED;
 use pvlock::LockKind;
 use std::fmt;
 use std::time::Duration;
@@ -272,6 +273,15 @@ pub(super) fn positive(text: &str) -> Result<u64, ValueError> {
         0 => Err(ValueError::Zero),
         number => Ok(number),
     }
+}
+
+/// Threads of one role under torture.
+pub(super) fn threads(text: &str) -> Result<usize, ValueError> {
+    count(text, 0, 1 << 20)
+}
+
+pub(super) fn nested_locks(text: &str) -> Result<usize, ValueError> {
+    count(text, 0, MOST_NESTED as u64)
 }
 
 /// A number of things from `least` to `most`.
