@@ -7,6 +7,10 @@ use pvlock::Platform;
 
 /// A platform whose vCPUs have a region of the [`crate::abi`].
 pub trait Machine: Platform {
+    /// Whether the steps of acquisitions are seen ([`crate::abi::Params::instrumented`]): tracing,
+    /// preemption on demand and interrupts leave no trace in the code of a machine without.
+    const INSTRUMENTED: bool;
+
     /// The executing vCPU's area.
     fn vcpu() -> &'static VcpuArea;
 
@@ -123,6 +127,11 @@ pub mod native {
         #[expect(clippy::cast_possible_truncation, reason = "not above `cpu`, or a few")]
         let node = (u64::from(cpu) * params.numa_nodes / params.vcpus.max(1)) as u32;
         node
+    }
+
+    /// For [`pvlock::Platform::in_interrupt`].
+    pub fn in_interrupt<M: Machine>() -> bool {
+        M::vcpu().context.load(Relaxed) > 0
     }
 
     /// For [`pvlock::Platform::vcpu_is_preempted`]: KVM's answer, if this KVM gives any.

@@ -14,6 +14,7 @@
 
 use crate::Machine;
 use crate::abi::{ASIDE, LockSlot, TraceRing, VcpuArea, phase, preempt};
+use crate::workload::nested;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use pvlock::{How, TraceEvent};
 
@@ -152,13 +153,15 @@ impl Clock {
     }
 }
 
-/// Notes `event` of the lock in `lock`, and holds the vCPU off its CPU if chance will have it.
+/// Notes `event` of the lock in `lock`, and interrupts the vCPU or holds it off its CPU if chance will
+/// have it.
 ///
 /// For [`pvlock::Platform::trace`]. While the lock is held, looking at the clock is all that is done:
 /// `Acquired` and `Release` are put aside, and written with the next event, after the release.
 #[inline(always)]
 pub fn record<M: Machine, L>(lock: &L, event: TraceEvent) {
     let vcpu = M::vcpu();
+    nested::at::<M>(vcpu, event);
     if vcpu.header().control.phase.load(Relaxed) != phase::MEASURE {
         return;
     }
@@ -292,22 +295,30 @@ fn hold_off<M: Machine>(vcpu: &VcpuArea, whom: u64) {
 #[inline(never)]
 fn hold_off_sometimes<M: Machine>(vcpu: &VcpuArea) {
     let params = &vcpu.header().params;
-    // xorshift64 (Marsaglia 2003), seeded by vCPU on its first use.
-    let mut x = match vcpu.trace.chance.load(Relaxed) {
-        0 => (params.seed ^ u64::from(vcpu.cpu + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)) | 1,
-        x => x,
-    };
-    x ^= x << 13;
-    x ^= x >> 7;
-    x ^= x << 17;
-    vcpu.trace.chance.store(x, Relaxed);
-    if x >> 32 < params.preempt_share {
+    if by_chance(vcpu, params.preempt_share) {
         #[expect(
             clippy::cast_possible_truncation,
             reason = "the host allows less than 2^32 ns"
         )]
         M::hold_off(params.preempt_ns as u32);
     }
+}
+
+/// True in that share of cases, a multiple of 2^-32.
+pub(crate) fn by_chance(vcpu: &VcpuArea, share: u64) -> bool {
+    // xorshift64 (Marsaglia 2003), seeded by vCPU on its first use.
+    let mut x = match vcpu.trace.chance.load(Relaxed) {
+        0 => {
+            let seed = vcpu.header().params.seed;
+            (seed ^ u64::from(vcpu.cpu + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)) | 1
+        }
+        x => x,
+    };
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    vcpu.trace.chance.store(x, Relaxed);
+    x >> 32 < share
 }
 
 #[cfg(test)]

@@ -58,6 +58,10 @@ pub struct VmRecord {
     pub outside_ns: Option<f64>,
     /// What timing one acquisition costs, ns, if acquisitions were timed.
     pub probe_ns: Option<f64>,
+    /// Share of the most used lock in the exclusive acquisitions, over the whole run including the
+    /// warm-up; `None` if there is one lock, or no such acquisition.
+    #[serde(default)]
+    pub most_used_lock: Option<f64>,
     /// One for each vCPU.
     pub vcpus: Vec<VcpuRecord>,
 }
@@ -65,7 +69,7 @@ pub struct VmRecord {
 /// The check of mutual exclusion, over the whole run including the warm-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exclusion {
-    /// Acquisitions counted by the vCPUs.
+    /// Acquisitions counted by the vCPUs, without those for reading.
     pub acquisitions: u64,
     /// Entries counted, without atomicity, under the locks.
     pub entries: u64,
@@ -87,8 +91,11 @@ pub struct VcpuRecord {
     pub cpu: Option<usize>,
     /// Counters by name (see [`Counter::name`]); zeros are left out.
     pub counters: BTreeMap<String, u64>,
-    /// How long acquisitions waited.
+    /// How long acquisitions waited that were not for reading.
     pub waits: Waits,
+    /// How long those for reading waited, if it was to make any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_waits: Option<Waits>,
     /// CPU time of its thread, ns.
     pub cpu_ns: u64,
     /// Times its thread blocked.
@@ -107,6 +114,11 @@ impl VcpuRecord {
     /// The value of a counter.
     pub fn counter(&self, counter: Counter) -> u64 {
         self.counters.get(counter.name()).copied().unwrap_or(0)
+    }
+
+    /// How long acquisitions waited, of both kinds.
+    pub fn all_waits(&self) -> impl Iterator<Item = &Waits> {
+        std::iter::once(&self.waits).chain(&self.read_waits)
     }
 }
 

@@ -106,6 +106,7 @@ impl Region {
                 (offset_of!(VcpuArea, this), l.vcpu(cpu)),
                 (offset_of!(VcpuArea, header), 0),
                 (offset_of!(VcpuArea, locks), l.lock(0)),
+                (offset_of!(VcpuArea, weights), l.weights()),
                 (offset_of!(VcpuArea, percpu), l.percpu(0)),
                 (offset_of!(VcpuArea, hash), l.hash()),
                 (RUN_QUEUE + offset_of!(RunQueue, tasks), l.task(0)),
@@ -186,6 +187,19 @@ impl Region {
     /// As all accesses: if the region does not lie in the memory.
     pub fn set_phase(&self, phase: u32) -> Result<()> {
         self.store(self.layout.phase(), phase)
+    }
+
+    /// Says how often each lock is to be chosen, by an alias table with an entry for each
+    /// ([`guest::workload::choice::Alias`]). To be said before the vCPUs are told to work.
+    ///
+    /// # Errors
+    /// As all accesses.
+    pub fn set_weights(&self, table: &[u64]) -> Result<()> {
+        let start = self.layout.weights();
+        for (lock, word) in table.iter().enumerate().take(self.layout.locks()) {
+            self.store(start + 8 * lock, *word)?;
+        }
+        Ok(())
     }
 
     /// Tells the vCPUs that this KVM reports preempted vCPUs.

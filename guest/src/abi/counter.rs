@@ -41,6 +41,8 @@ counters! {
     Acquisitions = "acquisitions",
     /// Those of them that were for reading.
     Reads = "reads",
+    /// Acquisitions that were made in a context that had interrupted another.
+    Nested = "nested",
     /// Acquisitions during which somebody else was seen holding the lock.
     Violations = "violations",
     /// Halts that gave up the CPU (not those spared by their check).

@@ -12,8 +12,8 @@ const PART_ALIGN: usize = 4096;
 
 /// Byte offsets from the start of the region, for a given number of vCPUs and locks.
 ///
-/// Order: header, vCPU areas, lock slots, per-CPU lock storage, pv hash table, tasks, their waiters,
-/// trace rings.
+/// Order: header, vCPU areas, lock slots, weights of the locks, per-CPU lock storage, pv hash table,
+/// tasks, their waiters, trace rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     vcpus: usize,
@@ -104,10 +104,15 @@ impl Layout {
         aligned(self.vcpu(self.vcpus)) + lock * size_of::<LockSlot>()
     }
 
+    /// The weights of the locks: an alias table with an 8-byte entry for each.
+    pub const fn weights(self) -> usize {
+        aligned(self.lock(self.locks))
+    }
+
     /// The lock storage of vCPU `cpu`.
     pub const fn percpu(self, cpu: usize) -> usize {
         assert!(cpu <= self.vcpus);
-        aligned(self.lock(self.locks)) + cpu * PERCPU_BYTES
+        aligned(self.weights() + 8 * self.locks) + cpu * PERCPU_BYTES
     }
 
     /// The pv hash table.
@@ -168,6 +173,7 @@ mod tests {
             let starts = [
                 l.vcpu(0),
                 l.lock(0),
+                l.weights(),
                 l.percpu(0),
                 l.hash(),
                 l.task(0),
@@ -179,6 +185,7 @@ mod tests {
                 size_of::<Header>(),
                 l.vcpu(vcpus),
                 l.lock(locks),
+                l.weights() + 8 * locks,
                 l.percpu(vcpus),
                 l.hash() + l.hash_slots() * HASH_SLOT_BYTES,
                 l.task(3 * vcpus),

@@ -145,9 +145,10 @@ pub mod preempt {
 }
 
 impl Params {
-    /// Whether the steps of acquisitions must be seen: for a trace, or to preempt on demand.
+    /// Whether the steps of acquisitions must be seen: for a trace, to preempt on demand, or to
+    /// interrupt.
     pub const fn instrumented(&self) -> bool {
-        self.trace_records > 0 || self.preempt_whom != preempt::NOBODY
+        self.trace_records > 0 || self.preempt_whom != preempt::NOBODY || self.contexts > 1
     }
 }
 
@@ -157,6 +158,8 @@ pub mod flags {
     pub const LATENCY: u64 = 1 << 0;
     /// Fault injection: drop every kick, so that halted waiters sleep for ever.
     pub const DROP_KICKS: u64 = 1 << 1;
+    /// Choose among locks by the table at [`super::VcpuArea::weights`], instead of all alike.
+    pub const SKEWED: u64 = 1 << 2;
 }
 
 /// What the vCPUs do.

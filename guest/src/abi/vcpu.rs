@@ -6,7 +6,7 @@ use crate::hist::Hist;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Histograms a vCPU has; the workload says what each is for.
-pub const HISTS: usize = 4;
+pub const HISTS: usize = 5;
 
 /// Longest log message.
 pub const LOG_BYTES: usize = 1024;
@@ -72,7 +72,7 @@ pub struct TraceRing {
     pub dropped: AtomicU64,
     /// Of them, told in the ring.
     pub dropped_told: AtomicU64,
-    /// State of the choice whom to preempt.
+    /// State of the choices when to preempt and when to interrupt.
     pub chance: AtomicU64,
     /// Events put aside.
     pub aside: AtomicU64,
@@ -104,6 +104,10 @@ pub struct VcpuArea {
     pub header: u64,
     /// The first [`super::LockSlot`].
     pub locks: u64,
+    /// The alias table by which one of the locks is chosen, with an entry for each
+    /// ([`crate::workload::choice::Alias`]); only meaningful after the start, and with
+    /// [`super::flags::SKEWED`].
+    pub weights: u64,
     /// Lock storage of vCPU 0 (`pvlock::PerCpu`).
     pub percpu: u64,
     /// The pv hash table.
@@ -120,14 +124,23 @@ pub struct VcpuArea {
 
     /// A [`Task`].
     pub task: AtomicU32,
-    /// When the acquisition under way began; 0 if there is none, or if acquisitions are not timed.
+    /// The context that this vCPU is in: 0, or how many it has interrupted.
+    pub context: AtomicU32,
+    /// When the acquisition under way began that is not for reading; 0 if there is none, or if
+    /// acquisitions are not timed.
     pub wait_since: AtomicU64,
-    /// Longest wait completed in the present phase.
+    /// Longest such wait completed in the present phase.
     pub wait_max: AtomicU64,
+    /// The same two of acquisitions for reading.
+    pub read_wait_since: AtomicU64,
+    /// See above.
+    pub read_wait_max: AtomicU64,
     /// When the first acquisition was made.
     pub first_acquisition: AtomicU64,
     /// Acquisitions made before this vCPU entered the measured phase.
     pub measured_from: AtomicU64,
+    /// Of them, those for reading.
+    pub measured_reads_from: AtomicU64,
     /// When the last acquisition of a fixed number was made; 0 until then.
     pub finished: AtomicU64,
     /// Ticks of 1,024 units of work, as calibrated.

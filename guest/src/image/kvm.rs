@@ -6,6 +6,7 @@ use core::arch::x86_64::{_mm_lfence, _mm_pause, _rdtsc};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use guest::abi::{Counter, Doorbell, VcpuArea, flags};
 use guest::machine::native;
+use guest::workload::nested;
 use guest::{Machine, task};
 use pvlock::atomic::Watch;
 use pvlock::pv_hash::HashSlot;
@@ -53,6 +54,9 @@ impl<const TRACE: bool> Platform for Kvm<TRACE> {
     #[inline(always)]
     fn relax() {
         _mm_pause();
+        if TRACE {
+            nested::while_spinning::<Self>();
+        }
     }
 
     fn halt_while<W: Watch>(word: &W, asleep: impl Fn(W::Value) -> bool) {
@@ -133,6 +137,10 @@ impl<const TRACE: bool> Platform for Kvm<TRACE> {
         task::killed::<Self>()
     }
 
+    fn in_interrupt() -> bool {
+        native::in_interrupt::<Self>()
+    }
+
     fn pv_spin_threshold() -> u32 {
         native::pv_spin_threshold::<Self>()
     }
@@ -144,6 +152,8 @@ impl<const TRACE: bool> Platform for Kvm<TRACE> {
 }
 
 impl<const TRACE: bool> Machine for Kvm<TRACE> {
+    const INSTRUMENTED: bool = TRACE;
+
     #[inline(always)]
     fn vcpu() -> &'static VcpuArea {
         let area: *const VcpuArea;

@@ -1,11 +1,15 @@
 //! The workloads, and what every vCPU runs first.
 
+pub mod choice;
 pub mod conformance;
+pub mod nested;
 pub mod probe;
 pub mod relay;
 pub mod spin;
+mod subject;
+pub mod turn;
 
-use crate::abi::{self, Params, Task, VcpuArea, Workload, phase};
+use crate::abi::{self, Task, VcpuArea, Workload, phase};
 use crate::{Machine, trace};
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -100,22 +104,4 @@ fn hang<M: Machine>() {
 fn fault() {
     // SAFETY: none: the load faults, which on bare metal ends the vCPU before it yields a value.
     unsafe { core::ptr::with_exposed_provenance::<u64>(8).read_volatile() };
-}
-
-/// A small generator for choices that only have to differ: xorshift64* (Marsaglia 2003; Vigna 2014).
-struct Choice(u64);
-
-impl Choice {
-    fn new(params: &Params, cpu: u32) -> Self {
-        // Spread the vCPUs over the period; never zero.
-        Self((params.seed ^ u64::from(cpu + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)) | 1)
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        let random = self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32;
-        (random * n) >> 32
-    }
 }

@@ -173,10 +173,7 @@ fn result(
 }
 
 fn run_of(record: &Record) -> Option<Run<'_>> {
-    record.vms.first().map(|vm| Run {
-        vm,
-        measured_s: record.measured_s,
-    })
+    record.vms.first().map(|vm| Run::of(record, vm))
 }
 
 fn runs_of(lock: usize, rounds: &[Vec<Record>]) -> Vec<Run<'_>> {

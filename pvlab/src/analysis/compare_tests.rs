@@ -4,6 +4,7 @@ use super::super::fixture::{plan, record, vm};
 use super::super::stats::Random;
 use super::*;
 use crate::record::VmRecord;
+use crate::scenario::Mix;
 use pvlock::LockKind::{PvQSpinLock, QSpinLock, Tas};
 
 fn rounds(table: &[[u64; 2]]) -> Vec<Vec<Record>> {
@@ -248,6 +249,7 @@ fn calls(trials: u32, factor: f64, mut noise: impl FnMut(&mut Random) -> f64) ->
                 .map(|vm| Run {
                     vm,
                     measured_s: 1.0,
+                    mix: Mix::Exclusive,
                 })
                 .collect()
         }

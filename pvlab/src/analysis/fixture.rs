@@ -81,6 +81,7 @@ pub(crate) fn vm(lock: &str, acquisitions: &[u64]) -> VmRecord {
         critical_ns: Some(131.5),
         outside_ns: Some(129.5),
         probe_ns: Some(9.25),
+        most_used_lock: None,
         vcpus: vcpus.collect(),
     }
 }

@@ -2,6 +2,7 @@
 
 mod compare;
 mod plan;
+mod sharing;
 pub mod stats;
 mod summary;
 pub mod waits;
@@ -9,6 +10,7 @@ mod warning;
 
 pub use compare::{Comparison, Ended, LockResult, Ratio, Throughput, Verdict};
 pub use plan::Plan;
+pub use sharing::{Sharing, Side};
 pub use summary::{Exclusion, Fairness, Run, Summary};
 pub use waits::WaitNs;
 pub use warning::Warning;

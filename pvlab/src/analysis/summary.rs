@@ -1,8 +1,10 @@
 //! One lock's runs, in a handful of figures.
 
+use super::sharing::Sharing;
 use super::stats;
 use super::waits::WaitNs;
-use crate::record::VmRecord;
+use crate::record::{Record, VcpuRecord, VmRecord};
+use crate::scenario::Mix;
 use guest::abi::Counter;
 use pvlock::LockEvent;
 use serde::Serialize;
@@ -15,9 +17,19 @@ pub struct Run<'a> {
     pub vm: &'a VmRecord,
     /// Length of the run's measurement, s.
     pub measured_s: f64,
+    /// Who was to read.
+    pub mix: Mix,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    /// That VM's part of the run that `record` is of.
+    pub fn of(record: &Record, vm: &'a VmRecord) -> Self {
+        Self {
+            vm,
+            measured_s: record.measured_s,
+            mix: record.scenario.workload.mix,
+        }
+    }
     /// Acquisitions per second of all vCPUs.
     pub fn throughput(&self) -> f64 {
         self.per_second(self.vm.total(Counter::Acquisitions) as f64)
@@ -74,12 +86,16 @@ pub struct Summary {
     pub violations: u64,
     /// By how much the counter under the lock missed the acquisitions, in the whole of the runs.
     pub lost_entries: u64,
-    /// How evenly vCPUs got it.
+    /// How evenly vCPUs got it; unknown where some acquisitions were for reading, see `sharing`.
     pub fairness: Fairness,
+    /// Readers and writers, each for themselves, if some acquisitions were to be for reading.
+    pub sharing: Option<Sharing>,
     /// How long acquisitions waited, if they were timed.
     pub wait_ns: Option<WaitNs>,
     /// Acquisitions.
     pub acquisitions: u64,
+    /// Acquisitions that were made in a context that had interrupted another.
+    pub nested: u64,
     /// Acquisitions that found the lock taken.
     pub contended: u64,
     /// Halts.
@@ -104,6 +120,9 @@ pub struct Summary {
     pub outside_ns: Option<f64>,
     /// What timing an acquisition cost, ns: median over the runs.
     pub probe_ns: Option<f64>,
+    /// Share of the most used lock in the exclusive acquisitions, warm-up included: median over the
+    /// runs, if there are several locks.
+    pub most_used_lock: Option<f64>,
     /// CPU time of the vCPU threads, ns.
     pub cpu_ns: u64,
     /// Steal time as KVM reported it, ns, if it did.
@@ -131,6 +150,11 @@ impl Summary {
         for (kind, count) in vcpus().flat_map(|vcpu| &vcpu.exits) {
             *exits.entry(kind.clone()).or_default() += count;
         }
+        let sharing = Sharing::of(runs);
+        let together = |index| match sharing {
+            None => fairness(runs, index),
+            Some(_) => None,
+        };
         Self {
             measured_s: runs.iter().map(|run| run.measured_s).sum(),
             exclusion: if runs.iter().all(|run| run.vm.exclusion.held()) {
@@ -145,10 +169,11 @@ impl Summary {
                 .map(|check| check.acquisitions.abs_diff(check.entries))
                 .sum(),
             fairness: Fairness {
-                jain: fairness(runs, stats::jain),
-                max_over_min: fairness(runs, stats::max_over_min),
+                jain: together(stats::jain),
+                max_over_min: together(stats::max_over_min),
             },
-            wait_ns: WaitNs::pooled(vcpus().map(|vcpu| &vcpu.waits)),
+            wait_ns: WaitNs::pooled(vcpus().flat_map(VcpuRecord::all_waits)),
+            nested: total(Counter::Nested),
             acquisitions: total(Counter::Acquisitions),
             contended: total(Counter::Lock(LockEvent::Contended)),
             halts: total(Counter::Halts),
@@ -165,10 +190,12 @@ impl Summary {
             critical_ns: middle(|vm| vm.critical_ns),
             outside_ns: middle(|vm| vm.outside_ns),
             probe_ns: middle(|vm| vm.probe_ns),
+            most_used_lock: middle(|vm| vm.most_used_lock),
             cpu_ns: vcpus().map(|vcpu| vcpu.cpu_ns).sum(),
             steal_ns: vcpus().map(|vcpu| vcpu.steal_ns).sum(),
             voluntary_switches: vcpus().map(|vcpu| vcpu.voluntary_switches).sum(),
             involuntary_switches: vcpus().map(|vcpu| vcpu.involuntary_switches).sum(),
+            sharing,
         }
     }
 
@@ -205,6 +232,7 @@ mod tests {
         let runs = [&one, &two].map(|vm| Run {
             vm,
             measured_s: 1.0,
+            mix: Mix::Exclusive,
         });
         let fairness = Summary::of(&runs).fairness;
         assert_eq!(fairness.jain, Some(0.5));
@@ -224,6 +252,7 @@ mod tests {
         let runs = [Run {
             vm: &vm,
             measured_s: 2.0,
+            mix: Mix::Exclusive,
         }; 2];
         let summary = Summary::of(&runs);
         assert_eq!(
@@ -246,6 +275,7 @@ mod tests {
         let run = Run {
             vm: &vm,
             measured_s: 2.0,
+            mix: Mix::Exclusive,
         };
         assert_eq!(run.throughput(), 0.0);
         assert_eq!(run.throughput_for_ratio(), 0.25);

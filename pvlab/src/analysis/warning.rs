@@ -1,6 +1,7 @@
 //! What the reader of the figures must know, so that nobody is flattered or misled.
 
 use super::plan::Plan;
+use super::sharing::Side;
 use super::summary::{Run, Summary};
 use crate::host::format_cpu_list;
 use crate::record::{Record, StartReason};
@@ -231,10 +232,7 @@ pub(crate) fn of_run(record: &Record) -> Vec<Warning> {
         warnings.push(Warning::new("host_busy", text));
     }
     for (number, (vm, spec)) in record.vms.iter().zip(&record.scenario.vms).enumerate() {
-        let summary = Summary::of(&[Run {
-            vm,
-            measured_s: record.measured_s,
-        }]);
+        let summary = Summary::of(&[Run::of(record, vm)]);
         warnings.extend(of_summary(spec.lock, &summary, false));
         let starved: Vec<usize> = (0..)
             .zip(&vm.vcpus)
@@ -268,6 +266,18 @@ fn of_summary(lock: Lock, summary: &Summary, nothing_ran: bool) -> Vec<Warning> 
     if nothing_ran {
         return warnings;
     }
+    if let Some(sharing) = &summary.sharing {
+        let sides = [
+            ("writers_starved", "writers", "writes", &sharing.writes),
+            ("readers_starved", "readers", "reads", &sharing.reads),
+        ];
+        for (code, who, what, side) in sides {
+            if side.starves() {
+                let text = format!("{lock}: {who} starved: {}", starvation(side, what));
+                warnings.push(Warning::about(lock, code, text));
+            }
+        }
+    }
     if summary.contended == 0 {
         warnings.push(Warning::about(
             lock,
@@ -296,4 +306,16 @@ fn of_summary(lock: Lock, summary: &Summary, nothing_ran: bool) -> Vec<Warning> 
         ));
     }
     warnings
+}
+
+fn starvation(side: &Side, what: &str) -> String {
+    let idle = match side.idle_vcpus {
+        0 => String::new(),
+        n => format!("; {n} of {} vCPUs never came to it in a run", side.vcpus),
+    };
+    format!(
+        "{:.3} % of acquisitions were {what}, and the vCPUs ask for {:.1} %{idle}",
+        100.0 * side.share.unwrap_or(0.0),
+        100.0 * side.share_asked
+    )
 }

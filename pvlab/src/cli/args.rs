@@ -25,6 +25,7 @@ Examples:
   pvlab compare --locks tas,qspinlock,pv-qspinlock --vcpus 8 --cpus 0-1
   pvlab compare --vcpus 32 --duration 5s --rounds 10 --format json -o result.json
   pvlab compare --locks tas,tas                   a lock against itself
+  pvlab compare --locks rwlock --readers 6 --vcpus 8   readers against writers
   pvlab compare --vcpus 1 --cpus 0 --critical 0   nobody contends";
 
 const RUN_EXAMPLES: &str = "\
@@ -33,6 +34,9 @@ Examples:
   pvlab run --vm lock=pv-qspinlock,vcpus=4 --vm lock=qspinlock,vcpus=4 \\
       --cpus 0-1 --duration 5s --stat-interval 1s
   pvlab run --lock ticket --vcpus 4 --placement 0,0,0,1
+  pvlab run --lock rwlock --vcpus 8 --reads 4:1
+  pvlab run --lock qspinlock --vcpus 8 --contexts 5
+  pvlab run --lock tas --vcpus 8 --lock-count 64 --skew 1
   pvlab run --lock qspinlock --vcpus 2 --iterations 100000 --format json";
 
 const TRACE_EXAMPLES: &str = "\
@@ -182,9 +186,11 @@ pub(super) struct Common {
     /// Length of the work between two critical sections, with unit.
     #[arg(long, value_name = "TIME", default_value = "130ns", value_parser = values::duration)]
     pub(super) outside: Duration,
-    /// Number of locks in each guest, from which each acquisition picks one at random.
-    #[arg(long, value_name = "N", default_value = "1", value_parser = values::lock_count)]
-    pub(super) lock_count: usize,
+    /// Number of locks in each guest, from which each acquisition picks one at random [default: 1].
+    #[arg(long, value_name = "N", value_parser = values::lock_count)]
+    pub(super) lock_count: Option<usize>,
+    #[command(flatten)]
+    pub(super) mix: MixArgs,
     /// Least time before the measurement starts, with unit.
     #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = values::duration)]
     pub(super) warm_up: Duration,
@@ -219,6 +225,30 @@ pub(super) struct Common {
     /// Fault injection: drop kicks, so that halted waiters sleep for ever.
     #[arg(long, hide = true)]
     pub(super) drop_kicks: bool,
+}
+
+/// Who takes which lock, and how.
+#[derive(Debug, Args)]
+pub(super) struct MixArgs {
+    /// Share of reads in each vCPU's acquisitions, such as 80%, or its reads to its writes, such as
+    /// 4:1; for reader-writer locks.
+    #[arg(long, value_name = "SHARE|R:W", value_parser = values::reads, conflicts_with = "readers")]
+    pub(super) reads: Option<f64>,
+    /// This many vCPUs of each guest, the last, only read, and the others only write; for
+    /// reader-writer locks.
+    #[arg(long, value_name = "N", value_parser = values::vcpus)]
+    pub(super) readers: Option<usize>,
+    /// How unevenly the locks are chosen: exponent of a Zipf distribution over them, such as 1; 0: all
+    /// alike.
+    #[arg(long, value_name = "EXPONENT", value_parser = values::skew)]
+    pub(super) skew: Option<f64>,
+    /// Contexts of each vCPU, 1 to 5, one interrupting the other while it holds a lock or waits for it;
+    /// each takes a lock of its own.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::contexts)]
+    pub(super) contexts: u32,
+    /// NUMA nodes that the vCPUs of each guest are told they are on, in equal runs.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::numa_nodes)]
+    pub(super) numa_nodes: u32,
 }
 
 /// How and where to report.

@@ -2,6 +2,7 @@
 
 use super::args::{CompareArgs, FormatArg};
 use super::error::{CliError, Usage};
+use super::mix;
 use super::output::Target;
 use super::progress::{Progress, Watcher};
 use super::request::{Guests, Request, length, request};
@@ -32,6 +33,10 @@ pub(super) fn compare(args: &CompareArgs) -> Result<u8, CliError> {
         scenario,
         machine_reason,
     } = request(&args.common, guests, length, &host)?;
+    mix::check_read_side(scenario.workload.mix, args.locks.iter().copied())?;
+    if args.explain {
+        mix::check_traceable(&scenario)?;
+    }
     let target = Target::check(args.report.output.as_deref())?;
     let plan = Plan {
         locks: args.locks.clone(),

@@ -167,6 +167,71 @@ pub enum Usage {
         /// The locks compared.
         locks: String,
     },
+    /// Reads are asked of a lock that has no read side.
+    #[error("{option}: '{lock}' is taken exclusively and has no read side; {rw} can be read")]
+    NoReadSide {
+        /// Option that asks for reads.
+        option: &'static str,
+        /// The lock.
+        lock: String,
+        /// Locks that have one.
+        rw: String,
+    },
+    /// Reads are asked of a lock that is not called directly.
+    #[error(
+        "{option}: '{lock}' can only be written that way; its reads are compiled in, use {direct}"
+    )]
+    ReadsNotDirect {
+        /// Option that asks for reads.
+        option: &'static str,
+        /// The lock.
+        lock: String,
+        /// The same lock, called directly.
+        direct: &'static str,
+    },
+    /// More vCPUs are to read than there are.
+    #[error("--readers {readers}: there are {vcpus} vCPUs; give at most as many")]
+    TooManyReaders {
+        /// How many were asked for.
+        readers: usize,
+        /// vCPUs of the VM.
+        vcpus: usize,
+    },
+    /// There is nothing to choose from.
+    #[error("--skew is of many locks, and there is one; give --lock-count")]
+    SkewOfOneLock,
+    /// A number of locks beside contexts, which have their own.
+    #[error(
+        "--lock-count {locks} with --contexts {contexts}: each context takes the one lock that is its \
+         own, so there are {contexts}; leave --lock-count out"
+    )]
+    LocksOfContexts {
+        /// Locks asked for.
+        locks: usize,
+        /// Contexts asked for.
+        contexts: u32,
+    },
+    /// A choice of locks beside contexts, which have none.
+    #[error(
+        "--skew with --contexts: each context takes the one lock that is its own; leave one out"
+    )]
+    SkewOfContexts,
+    /// More NUMA nodes than vCPUs.
+    #[error("--numa-nodes {nodes}: {vcpus} vCPUs cannot be spread over more nodes than they are")]
+    TooManyNodes {
+        /// Nodes asked for.
+        nodes: u32,
+        /// vCPUs of the VM.
+        vcpus: usize,
+    },
+    /// A trace of a workload that the account cannot follow.
+    #[error("{option}: {reason}, so this cannot be traced; 'pvlab run' can do it")]
+    NotTraceable {
+        /// Option that asks for the workload.
+        option: &'static str,
+        /// Why not.
+        reason: &'static str,
+    },
     /// Locks that a trace cannot tell apart.
     #[error("{locks} locks cannot be told apart in a trace; give at most {most}")]
     TooManyLocks {

@@ -13,6 +13,7 @@ mod error;
 mod explain;
 mod live;
 mod locks;
+mod mix;
 mod output;
 mod progress;
 mod request;

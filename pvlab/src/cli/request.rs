@@ -2,9 +2,10 @@
 
 use super::args::{Common, GuestArgs};
 use super::error::{CliError, Usage};
+use super::mix;
 use super::values::PlacementArg;
 use crate::host::{Device, Host, format_cpu_list};
-use crate::scenario::{Cpl, Length, Lock, MachineKind, Mix, Placement, Scenario, VmSpec, Workload};
+use crate::scenario::{Cpl, Length, Lock, MachineKind, Placement, Scenario, VmSpec};
 use guest::abi::KICK_PAGES;
 use std::time::Duration;
 
@@ -83,14 +84,7 @@ pub(super) fn request(
         }
     };
     check_sizes(machine, &vms, map_length)?;
-    let workload = Workload {
-        critical_ns: nanoseconds(common.critical),
-        outside_ns: nanoseconds(common.outside),
-        locks: common.lock_count,
-        skew: 0.0,
-        mix: Mix::Exclusive,
-        contexts: 1,
-    };
+    let workload = mix::workload(common, &vms)?;
     let turn = common.critical + common.outside;
     if common.watchdog <= turn {
         return Err(Usage::ImpatientWatchdog {
@@ -125,7 +119,7 @@ pub(super) fn request(
             latency: !common.no_latency,
             seed: common.seed,
             watchdog: common.watchdog,
-            numa_nodes: 1,
+            numa_nodes: common.mix.numa_nodes,
             preempt: common.preempt,
             drop_kicks: common.drop_kicks,
         },
@@ -250,10 +244,6 @@ fn check_sizes(
         Some(listed) if listed != vcpus => Err(Usage::PlacementLength { listed, vcpus }),
         _ => Ok(()),
     }
-}
-
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

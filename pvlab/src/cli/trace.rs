@@ -2,6 +2,7 @@
 
 use super::args::{TraceArgs, TraceFormatArg};
 use super::error::{CliError, Usage};
+use super::mix;
 use super::output::Target;
 use super::progress::{Progress, Watcher};
 use super::request::{Guests, Request, request};
@@ -41,6 +42,7 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
         machine_reason,
     } = request(&args.common, guests, Length::Duration(args.duration), &host)?;
     check_locks(&scenario)?;
+    mix::check_traceable(&scenario)?;
     // The trace has every wait: timing them once more would only cost time.
     scenario.latency = false;
     let context = Context {
@@ -236,6 +238,7 @@ pub(super) fn account(
         ..scenario.clone()
     };
     check_locks(&scenario)?;
+    mix::check_traceable(&scenario)?;
     let mut collector = Collector::new(DEFAULT_RECORDS)?;
     let record = session::trace(&scenario, &Options::default(), observer, &mut collector)?;
     if record.interrupted {

@@ -3,6 +3,7 @@
 use crate::host::parse_cpu_list;
 use crate::scenario::{Lock, Preempt, UnknownLock, VmSpec, Whom};
 use clap::builder::{PossibleValue, TypedValueParser};
+use guest::workload::nested::MAX_CONTEXTS;
 use pvlock::LockKind;
 use std::time::Duration;
 
@@ -49,6 +50,19 @@ pub(super) enum ValueError {
     TooMany { number: u64, most: u64 },
     #[error("'{text}' is no share; write a percentage from 0% to 1000%, such as 1%")]
     NoShare { text: String },
+    #[error(
+        "'{text}' is no share of reads; write a percentage such as 80%, or reads to writes such as 4:1"
+    )]
+    NoReads { text: String },
+    #[error("0:0 is neither reads nor writes; write for example 4:1")]
+    NothingToDo,
+    #[error("'{text}' is no exponent from 0 to {most}; write for example 1")]
+    NoSkew { text: String, most: u32 },
+    #[error(
+        "a vCPU has 1 to {most} contexts: a task, a soft interrupt, an interrupt and an NMI use the \
+         four queue nodes of a CPU, and a fifth shows what a lock does without; '{text}' is none of these"
+    )]
+    NoContexts { text: String, most: u32 },
 }
 
 /// Preemption on demand, such as `holder:5ms@1%`.
@@ -275,6 +289,56 @@ pub(super) fn share(text: &str) -> Result<f64, ValueError> {
         })
 }
 
+/// A share of reads, as a percentage or as a ratio of reads to writes.
+pub(super) fn reads(text: &str) -> Result<f64, ValueError> {
+    let wrong = || ValueError::NoReads {
+        text: text.to_owned(),
+    };
+    let Some((reads, writes)) = text.split_once(':') else {
+        return share(text).ok().filter(|s| *s <= 1.0).ok_or_else(wrong);
+    };
+    let number = |part: &str| part.trim().parse::<u32>().map_err(|_| wrong());
+    match (number(reads)?, number(writes)?) {
+        (0, 0) => Err(ValueError::NothingToDo),
+        (reads, writes) => Ok(f64::from(reads) / (f64::from(reads) + f64::from(writes))),
+    }
+}
+
+/// The exponent of a Zipf distribution.
+pub(super) fn skew(text: &str) -> Result<f64, ValueError> {
+    const MOST: u32 = 10;
+    let number = text.trim().parse::<f64>().ok();
+    number
+        .filter(|skew| (0.0..=f64::from(MOST)).contains(skew))
+        .ok_or_else(|| ValueError::NoSkew {
+            text: text.to_owned(),
+            most: MOST,
+        })
+}
+
+pub(super) fn contexts(text: &str) -> Result<u32, ValueError> {
+    let most = MAX_CONTEXTS;
+    let number = text.parse::<u32>().ok();
+    number
+        .filter(|contexts| (1..=most).contains(contexts))
+        .ok_or_else(|| ValueError::NoContexts {
+            text: text.to_owned(),
+            most,
+        })
+}
+
+pub(super) fn numa_nodes(text: &str) -> Result<u32, ValueError> {
+    let number = positive(text)?;
+    let most = 1024;
+    u32::try_from(number)
+        .ok()
+        .filter(|nodes| *nodes <= most)
+        .ok_or(ValueError::TooMany {
+            number,
+            most: most.into(),
+        })
+}
+
 /// `lock=NAME,vcpus=N`, in either order.
 pub(super) fn vm(text: &str) -> Result<VmSpec, ValueError> {
     let malformed = || ValueError::NoVm {
@@ -379,7 +443,29 @@ mod tests {
     }
 
     #[test]
+    fn reads_are_a_percentage_or_a_ratio() {
+        assert_eq!(reads("80%"), Ok(0.8));
+        assert_eq!(reads("4:1"), Ok(0.8));
+        assert_eq!((reads("0:1"), reads("1:0")), (Ok(0.0), Ok(1.0)));
+        assert_eq!(reads("0:0"), Err(ValueError::NothingToDo));
+        for bad in [
+            "", "80", "0.8", "101%", "4", "4:", ":1", "-1:1", "4:1:1", "a:b",
+        ] {
+            assert!(
+                matches!(reads(bad), Err(ValueError::NoReads { .. })),
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
     fn numbers_stay_in_their_ranges() {
+        assert_eq!((skew("0"), skew("1.2")), (Ok(0.0), Ok(1.2)));
+        assert!(skew("-1").is_err() && skew("NaN").is_err() && skew("11").is_err());
+        assert_eq!((contexts("1"), contexts("5")), (Ok(1), Ok(5)));
+        assert!(contexts("0").is_err() && contexts("6").is_err() && contexts("x").is_err());
+        assert_eq!(numa_nodes("2"), Ok(2));
+        assert!(numa_nodes("0").is_err() && numa_nodes("4294967297").is_err());
         assert_eq!(spin_threshold("0"), Err(ValueError::Zero));
         assert_eq!(spin_threshold("1"), Ok(1));
         assert!(spin_threshold("4294967296").is_err());

@@ -3,8 +3,9 @@
 mod kvm;
 mod noise;
 mod threads;
+mod weights;
 
-use crate::scenario::{Cpl, MachineKind, Scenario, Whom};
+use crate::scenario::{Cpl, MachineKind, Mix, Scenario, Whom};
 use guest::abi::{Params, Workload, flags, preempt};
 use rustix::process::Pid;
 use std::collections::BTreeMap;
@@ -65,21 +66,31 @@ pub fn start(
         })
         .collect();
     let flag = |on, bit| if on { bit } else { 0 };
+    let workload = &scenario.workload;
+    let skewed = workload.skew > 0.0;
+    let (readers, read_share) = match workload.mix {
+        Mix::Exclusive => (0, 0.0),
+        Mix::ReadShare(share) => (0, share),
+        Mix::Readers(readers) => (readers, 0.0),
+    };
     let params = Params {
         vcpus: spec.vcpus as u64,
-        locks: scenario.workload.locks as u64,
+        locks: workload.locks as u64,
         workload: Workload::Spin as u64,
         lock_kind: spec.lock.kind.id().into(),
         dispatch: spec.lock.dispatch as u64,
-        critical_ns: scenario.workload.critical_ns,
-        outside_ns: scenario.workload.outside_ns,
+        critical_ns: workload.critical_ns,
+        outside_ns: workload.outside_ns,
         iterations: scenario.length.iterations(),
         spin_threshold: scenario.spin_threshold.into(),
         seed: scenario.seed,
         flags: flag(scenario.latency, flags::LATENCY)
-            | flag(scenario.drop_kicks, flags::DROP_KICKS),
+            | flag(scenario.drop_kicks, flags::DROP_KICKS)
+            | flag(skewed, flags::SKEWED),
+        readers: readers as u64,
+        read_share: share_of_2_32(read_share),
         numa_nodes: scenario.numa_nodes.into(),
-        contexts: scenario.workload.contexts.into(),
+        contexts: workload.contexts.into(),
         trace_records: trace_records as u64,
         preempt_whom: match scenario.preempt.map(|p| p.whom) {
             None => preempt::NOBODY,
@@ -90,7 +101,12 @@ pub fn start(
         preempt_ns: scenario.preempt.map_or(0, |p| p.ns.into()),
         ..Params::default()
     };
-    launch(scenario.machine, scenario.cpl, params, affinity)
+    let started = launch(scenario.machine, scenario.cpl, params, affinity)?;
+    if skewed {
+        let table = weights::zipf(workload.locks, workload.skew);
+        started.0.region().set_weights(&table)?;
+    }
+    Ok(started)
 }
 
 /// A share from 0 to 1 as a multiple of 2^-32.
@@ -100,7 +116,7 @@ fn share_of_2_32(share: f64) -> u64 {
         clippy::cast_sign_loss,
         reason = "from 0 to 2^32"
     )]
-    let share = (share.clamp(0.0, 1.0) * f64::from(u32::MAX)).round() as u64;
+    let share = (share.clamp(0.0, 1.0) * 2f64.powi(32)).round() as u64;
     share
 }
 

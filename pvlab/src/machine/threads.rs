@@ -4,9 +4,11 @@
 
 use super::{RunningVm, Started};
 use core::arch::x86_64::{_mm_lfence, _mm_pause, _rdtsc};
+use guest::Machine;
 use guest::abi::{Counter, Params, Task, VcpuArea, flags};
 use guest::machine::{native, vcpu_at};
-use guest::{Machine, task, workload};
+use guest::task;
+use guest::workload::{self, nested};
 use pvlock::atomic::Watch;
 use pvlock::pv_hash::HashSlot;
 use pvlock::wait::Waiter;
@@ -90,6 +92,9 @@ impl<const TRACE: bool> Platform for HostThread<TRACE> {
     #[inline(always)]
     fn relax() {
         _mm_pause();
+        if TRACE {
+            nested::while_spinning::<Self>();
+        }
     }
 
     fn halt_while<W: Watch>(word: &W, asleep: impl Fn(W::Value) -> bool) {
@@ -184,6 +189,10 @@ impl<const TRACE: bool> Platform for HostThread<TRACE> {
         task::killed::<Self>()
     }
 
+    fn in_interrupt() -> bool {
+        native::in_interrupt::<Self>()
+    }
+
     fn pv_spin_threshold() -> u32 {
         native::pv_spin_threshold::<Self>()
     }
@@ -195,6 +204,8 @@ impl<const TRACE: bool> Platform for HostThread<TRACE> {
 }
 
 impl<const TRACE: bool> Machine for HostThread<TRACE> {
+    const INSTRUMENTED: bool = TRACE;
+
     #[inline(always)]
     fn vcpu() -> &'static VcpuArea {
         // SAFETY: the thread has been given its area before it runs the workload, and `Vm` keeps

@@ -5,6 +5,7 @@ use super::csv;
 use super::doc::{Block, Table, render};
 use super::headline::{achieved, headline, starts, workload};
 use super::human::{count, or_dash, rate, rates, ratio, share};
+use super::mix;
 use super::run::wait_cells;
 use super::{Context, Format, to_json};
 use crate::analysis::{Comparison, Ended, Exclusion, LockResult, Plan, Summary, Warning};
@@ -161,18 +162,21 @@ impl CompareReport {
                 .map(|result| (result.lock.as_str(), &result.summary)),
         ));
         lines.extend(starts(results.iter().flat_map(|result| &result.starts)));
-        vec![
+        let mut blocks = vec![
             Block::Lines(lines),
             Block::Table(self.throughput()),
             Block::Table(self.waits()),
             Block::Table(self.events()),
-            Block::Lines(
-                warnings
-                    .iter()
-                    .map(|warning| format!("warning: {}", warning.text))
-                    .collect(),
-            ),
-        ]
+        ];
+        let named = results.iter().map(|r| (r.lock.clone(), &r.summary));
+        blocks.extend(mix::blocks(&plan.run, named));
+        blocks.push(Block::Lines(
+            warnings
+                .iter()
+                .map(|warning| format!("warning: {}", warning.text))
+                .collect(),
+        ));
+        blocks
     }
 
     fn throughput(&self) -> Table {
@@ -312,6 +316,7 @@ impl CompareReport {
             "probe_ns",
             "exclusion",
         ];
+        let header = header.into_iter().chain(mix::CSV);
         let mut text = csv::row(header.map(str::to_owned));
         for result in &self.comparison.results {
             let LockResult {
@@ -321,7 +326,7 @@ impl CompareReport {
                 ..
             } = result;
             let (throughput, ratio, waits) = (throughput.as_ref(), ratio.as_ref(), summary.wait_ns);
-            text += &csv::row([
+            let cells = [
                 result.lock.to_owned(),
                 result.is_baseline.to_string(),
                 self.comparison.rounds_done.to_string(),
@@ -355,7 +360,8 @@ impl CompareReport {
                     Exclusion::Held => "held".to_owned(),
                     Exclusion::Broken => "broken".to_owned(),
                 },
-            ]);
+            ];
+            text += &csv::row(cells.into_iter().chain(mix::csv_cells(summary)));
         }
         text
     }

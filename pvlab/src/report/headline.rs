@@ -2,6 +2,7 @@
 
 use super::Context;
 use super::human::{or_dash, plural, time};
+use super::mix;
 use crate::analysis::Summary;
 use crate::host::format_cpu_list;
 use crate::record::{Start, StartReason};
@@ -28,8 +29,12 @@ pub fn headline(context: &Context, scenario: &Scenario) -> String {
         0 => String::new(),
         n => format!(", {}", plural(n, "noise thread")),
     };
+    let nodes = match scenario.numa_nodes {
+        1 => String::new(),
+        n => format!(", told of {n} NUMA nodes"),
+    };
     format!(
-        "machine: {} ({}), {}{guests} on {} {} ({:.1} vCPUs per CPU), {placement}{noise}",
+        "machine: {} ({}), {}{guests} on {} {} ({:.1} vCPUs per CPU), {placement}{nodes}{noise}",
         scenario.machine.name(),
         context.machine_reason,
         plural(vcpus, "vCPU"),
@@ -50,7 +55,7 @@ pub(super) fn workload(scenario: &Scenario) -> String {
          threshold {} turns",
         time(scenario.workload.critical_ns as f64),
         time(scenario.workload.outside_ns as f64),
-        plural(scenario.workload.locks, "lock"),
+        mix::asked(scenario),
         scenario.seed,
         scenario.spin_threshold,
     )

@@ -8,6 +8,7 @@ mod csv;
 pub mod doc;
 mod headline;
 pub mod human;
+mod mix;
 mod run;
 
 pub use compare::CompareReport;

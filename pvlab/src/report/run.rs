@@ -5,11 +5,12 @@ use super::csv;
 use super::doc::{Block, Table, render};
 use super::headline::{achieved, headline, starts, workload};
 use super::human::{count, or_dash, rate, ratio, share, time};
+use super::mix;
 use super::{Context, Format, to_json};
 use crate::analysis::{self, Exclusion, Run, Summary, WaitNs, Warning};
 use crate::host::Host;
 use crate::record::{Record, VcpuRecord};
-use crate::scenario::Scenario;
+use crate::scenario::{Mix, Scenario};
 use crate::session::Interval;
 use guest::abi::Counter;
 use pvlock::LockEvent;
@@ -41,11 +42,10 @@ struct Json<'a> {
 impl RunReport {
     /// A report of that record.
     pub fn new(context: Context, record: Record) -> Self {
-        let measured_s = record.measured_s;
         let summaries = record
             .vms
             .iter()
-            .map(|vm| Summary::of(&[Run { vm, measured_s }]))
+            .map(|vm| Summary::of(&[Run::of(&record, vm)]))
             .collect();
         let warnings = analysis::warnings_of_run(&record);
         Self {
@@ -113,19 +113,28 @@ impl RunReport {
              the launch",
             if *interrupted { ", interrupted" } else { "" }
         ));
-        vec![
+        let mut blocks = vec![
             Block::Lines(lines),
             Block::Table(self.vms()),
             Block::Table(self.waiting()),
-            Block::Table(self.vcpus()),
-            Block::Table(self.threads().without_empty_columns("-")),
-            Block::Lines(
-                self.warnings
-                    .iter()
-                    .map(|warning| format!("warning: {}", warning.text))
-                    .collect(),
-            ),
-        ]
+        ];
+        let named = self.named().enumerate();
+        let named = named.map(|(vm, (lock, summary))| (format!("{vm} {lock}"), summary));
+        blocks.extend(mix::blocks(scenario, named));
+        blocks.push(Block::Table(self.vcpus()));
+        if scenario.workload.mix != Mix::Exclusive {
+            let vcpus = self.each_vcpu();
+            let vcpus = vcpus.map(|(vm, _, number, vcpu)| (format!("{vm}.{number}"), vcpu));
+            blocks.push(Block::Table(mix::vcpus(vcpus, *measured_s)));
+        }
+        blocks.push(Block::Table(self.threads().without_empty_columns("-")));
+        blocks.push(Block::Lines(
+            self.warnings
+                .iter()
+                .map(|warning| format!("warning: {}", warning.text))
+                .collect(),
+        ));
+        blocks
     }
 
     fn named(&self) -> impl Iterator<Item = (&str, &Summary)> + Clone {
@@ -244,7 +253,7 @@ impl RunReport {
                 per_second(vcpu.counter(Counter::Halts)),
                 per_second(vcpu.counter(Counter::Kicks)),
             ];
-            row.extend(wait_cells(WaitNs::pooled([&vcpu.waits])));
+            row.extend(wait_cells(WaitNs::pooled(vcpu.all_waits())));
             table.row(row);
         }
         table
@@ -308,10 +317,21 @@ impl RunReport {
             "exits",
             "exclusion",
         ];
-        let counters = Counter::all().map(|counter| counter.name().to_owned());
-        let mut text = csv::row(fixed.map(str::to_owned).into_iter().chain(counters));
+        let sides = [
+            "read_wait_p50_ns",
+            "read_wait_p99_ns",
+            "read_wait_p999_ns",
+            "read_wait_max_ns",
+            "write_wait_p50_ns",
+            "write_wait_p99_ns",
+            "write_wait_p999_ns",
+            "write_wait_max_ns",
+        ];
+        let counters = Counter::all().map(Counter::name);
+        let header = fixed.into_iter().chain(counters).chain(sides);
+        let mut text = csv::row(header.map(str::to_owned));
         for (vm, lock, number, vcpu) in self.each_vcpu() {
-            let waits = WaitNs::pooled([&vcpu.waits]);
+            let waits = WaitNs::pooled(vcpu.all_waits());
             let held = self.record.vms[vm].exclusion.held();
             let cells = [
                 vm.to_string(),
@@ -331,7 +351,11 @@ impl RunReport {
                 if held { "held" } else { "broken" }.to_owned(),
             ];
             let counters = Counter::all().map(|counter| vcpu.counter(counter).to_string());
-            text += &csv::row(cells.into_iter().chain(counters));
+            let reads = WaitNs::pooled(&vcpu.read_waits);
+            let writes = vcpu.read_waits.as_ref();
+            let writes = writes.and_then(|_| WaitNs::pooled([&vcpu.waits]));
+            let sides = [reads, writes].into_iter().flat_map(mix::csv_waits);
+            text += &csv::row(cells.into_iter().chain(counters).chain(sides));
         }
         text
     }

@@ -4,6 +4,8 @@ use super::*;
 use crate::analysis::{Comparison, Ended, fixture};
 use crate::host::{Device, Kvm};
 use crate::record::Record;
+use crate::scenario::Mix;
+use guest::abi::Counter;
 use pvlock::{LockEvent, LockKind};
 use serde_json::Value;
 
@@ -46,6 +48,25 @@ fn comparison() -> CompareReport {
 
 fn run() -> RunReport {
     RunReport::new(context(), fixture::record(LockKind::PvQSpinLock, 1000))
+}
+
+/// Two readers and two writers, of whom one never writes.
+fn shared() -> Record {
+    let mut record = fixture::record(LockKind::RwLock, 0);
+    record.scenario.workload.mix = Mix::Readers(2);
+    record.scenario.workload.locks = 3;
+    record.scenario.workload.skew = 1.5;
+    record.scenario.workload.contexts = 3;
+    record.scenario.numa_nodes = 2;
+    let mut vm = fixture::vm("rwlock", &[0, 10, 900, 1090]);
+    vm.most_used_lock = Some(0.625);
+    for vcpu in &mut vm.vcpus[2..] {
+        let reads = vcpu.counter(Counter::Acquisitions);
+        vcpu.counters.insert(Counter::Reads.name().into(), reads);
+        vcpu.read_waits = Some(std::mem::take(&mut vcpu.waits));
+    }
+    record.vms = vec![vm];
+    record
 }
 
 fn json(text: &str) -> Value {
@@ -269,12 +290,58 @@ fn every_field_is_documented() {
     let mut names = Vec::new();
     keys(&json(&comparison().render(Format::Json)), &mut names);
     keys(&json(&run().render(Format::Json, true)), &mut names);
+    let shared = RunReport::new(context(), shared());
+    keys(&json(&shared.render(Format::Json, true)), &mut names);
     names.extend(LockEvent::ALL.iter().map(|event| event.name().to_owned()));
     for name in names {
         assert!(
             documentation.contains(&format!("`{name}`")),
             "{name} is not in docs/json.md"
         );
+    }
+}
+
+#[test]
+fn readers_and_writers_are_told_apart_in_every_format() {
+    let report = RunReport::new(context(), shared());
+    let text = report.render(Format::Table, true);
+    for part in [
+        "told of 2 NUMA nodes",
+        "3 locks (skew 1.5), 2 readers of each VM, 3 contexts of each vCPU",
+        "2.00 k/s",
+        "0.50 %",
+        "share of the most used lock: 62.5 % (0 rwlock)",
+        "warning: rwlock: writers starved: 0.500 % of acquisitions were writes, and the vCPUs ask for \
+         50.0 %; 1 of 2 vCPUs never came to it in a run",
+    ] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+    assert!(!text.contains("readers starved"));
+    let table = text.lines().filter(|line| line.contains(" | "));
+    assert!(table.clone().all(|line| line.len() <= 100), "{text}");
+
+    let json = json(&report.render(Format::Json, true));
+    let summary = &json["summaries"][0];
+    assert_eq!(summary["fairness"]["jain"], Value::Null);
+    let sharing = &summary["sharing"];
+    assert_eq!(sharing["reads"]["acquisitions"], 1990);
+    assert_eq!(sharing["writes"]["share"], 0.005);
+    assert_eq!(sharing["writes"]["fairness"]["max_over_min"], Value::Null);
+    assert_eq!(sharing["writes"]["wait_ns"]["max"], 100);
+    assert!(sharing["reads"]["fairness"]["jain"].as_f64().unwrap() > 0.99);
+
+    let plan = fixture::plan(&[LockKind::RwLock], 0);
+    let rounds = [vec![shared()], vec![shared()]];
+    let comparison = Comparison::new(plan, &rounds, Ended::Complete, None);
+    let report = CompareReport::new(context(), comparison, Vec::new());
+    for text in [
+        RunReport::new(context(), shared()).render(Format::Csv, true),
+        report.render(Format::Csv),
+    ] {
+        let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+        let column = rows[0].iter().position(|name| *name == "write_wait_max_ns");
+        assert_eq!(rows[1][column.unwrap()], "100", "{text}");
+        assert!(rows.iter().all(|row| row.len() == rows[0].len()), "{text}");
     }
 }
 

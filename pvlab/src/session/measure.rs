@@ -3,7 +3,7 @@
 use super::intervals::Intervals;
 use super::live::{LOOK_EVERY, Live};
 use super::run::{POLL, Run, done, machines, seconds};
-use super::snapshot::{self, VmSnapshot, ns, to_f64};
+use super::snapshot::{self, LongestWaits, VmSnapshot, ns, to_f64};
 use super::{LiveVm, Observer, Options, RunError};
 use crate::record::{Record, Start};
 use crate::scenario::Length;
@@ -111,7 +111,7 @@ impl Run<'_> {
         let mut longest = Vec::new();
         for vm in &self.vms {
             let vcpus = 0..vm.machine.region().layout().vcpus();
-            let waits = vcpus.map(|vcpu| snapshot::longest_wait(&*vm.machine, vcpu));
+            let waits = vcpus.map(|vcpu| LongestWaits::of(&*vm.machine, vcpu));
             longest.push(waits.collect::<Result<Vec<_>, _>>()?);
         }
         let ended = vmm::clock::now();

@@ -2,12 +2,13 @@
 
 use crate::machine::RunningVm;
 use crate::record::{Exclusion, VcpuRecord, VmRecord, Waits};
-use crate::scenario::{Scenario, VmSpec};
+use crate::scenario::{Mix, Scenario, VmSpec};
 use guest::abi::{Counter, VcpuArea};
 use guest::hist::bucket_values;
-use guest::workload::spin;
+use guest::workload::turn;
 use std::collections::BTreeMap;
 use std::mem::offset_of;
+use vmm::Region;
 use vmm::region::RegionError;
 use vmm::thread::ThreadStats;
 
@@ -21,6 +22,7 @@ pub(super) struct VmSnapshot {
 struct VcpuSnapshot {
     counters: Vec<u64>,
     waits: Vec<u64>,
+    read_waits: Vec<u64>,
     thread: ThreadStats,
     steal: Option<u64>,
     exits: BTreeMap<String, u64>,
@@ -42,7 +44,8 @@ impl VmSnapshot {
             .map(|(vcpu, counters)| {
                 Ok(VcpuSnapshot {
                     counters,
-                    waits: region.hist(vcpu, spin::HIST_WAIT)?,
+                    waits: region.hist(vcpu, turn::HIST_WAIT)?,
+                    read_waits: region.hist(vcpu, turn::HIST_READ_WAIT)?,
                     thread: vm.tid(vcpu).map(ThreadStats::of).unwrap_or_default(),
                     steal: region.steal(vcpu)?.map(|(ns, _)| ns),
                     exits: vm.exits(vcpu),
@@ -57,12 +60,14 @@ impl VmSnapshot {
     /// each vCPU began to count.
     pub(super) fn start_where_vcpus_did(&mut self, vm: &dyn RunningVm) -> Result<(), RegionError> {
         for (vcpu, snapshot) in self.vcpus.iter_mut().enumerate() {
-            match vm
-                .region()
-                .vcpu_word(vcpu, offset_of!(VcpuArea, measured_from))?
-            {
+            let word = |field| vm.region().vcpu_word(vcpu, field);
+            match word(offset_of!(VcpuArea, measured_from))? {
                 0 => {} // It had not begun, or began with nothing.
-                from => snapshot.counters[Counter::Acquisitions.index()] = from,
+                from => {
+                    snapshot.counters[Counter::Acquisitions.index()] = from;
+                    snapshot.counters[Counter::Reads.index()] =
+                        word(offset_of!(VcpuArea, measured_reads_from))?;
+                }
             }
         }
         Ok(())
@@ -85,15 +90,49 @@ fn difference(
         .collect()
 }
 
-/// The longest wait of a vCPU in the measurement, in ticks, with one that has not ended yet.
-pub(super) fn longest_wait(vm: &dyn RunningVm, vcpu: usize) -> Result<u64, RegionError> {
-    let region = vm.region();
-    let done = region.vcpu_word(vcpu, offset_of!(VcpuArea, wait_max))?;
-    let going_on = match region.vcpu_word(vcpu, offset_of!(VcpuArea, wait_since))? {
-        0 => 0,
-        since => vm.now().saturating_sub(since),
-    };
-    Ok(done.max(going_on))
+/// The longest waits of a vCPU in the measurement, in ticks, with one that has not ended yet.
+#[derive(Clone, Copy)]
+pub(super) struct LongestWaits {
+    /// Of acquisitions that were not for reading.
+    write: u64,
+    read: u64,
+}
+
+impl LongestWaits {
+    pub(super) fn of(vm: &dyn RunningVm, vcpu: usize) -> Result<Self, RegionError> {
+        let word = |field| vm.region().vcpu_word(vcpu, field);
+        let longest = |max, since| {
+            let done = word(max)?;
+            let going_on = match word(since)? {
+                0 => 0,
+                since => vm.now().saturating_sub(since),
+            };
+            Ok::<_, RegionError>(done.max(going_on))
+        };
+        Ok(Self {
+            write: longest(
+                offset_of!(VcpuArea, wait_max),
+                offset_of!(VcpuArea, wait_since),
+            )?,
+            read: longest(
+                offset_of!(VcpuArea, read_wait_max),
+                offset_of!(VcpuArea, read_wait_since),
+            )?,
+        })
+    }
+}
+
+fn waits(from: &[u64], to: &[u64], khz: u64, longest: u64) -> Waits {
+    let buckets = (0u16..)
+        .zip(to.iter().zip(from))
+        .map(|(bucket, (to, from))| (bucket, to.saturating_sub(*from)))
+        .filter(|&(_, n)| n > 0)
+        .collect();
+    Waits {
+        buckets,
+        khz,
+        max_ns: ns(longest, khz),
+    }
 }
 
 /// What vCPU `vcpu` did between two snapshots. `numbered` is its number through all VMs.
@@ -101,7 +140,7 @@ fn vcpu_record(
     scenario: &Scenario,
     khz: u64,
     (from, to): (&VcpuSnapshot, &VcpuSnapshot),
-    longest: u64,
+    longest: LongestWaits,
     numbered: usize,
 ) -> VcpuRecord {
     let counters = Counter::all()
@@ -112,19 +151,12 @@ fn vcpu_record(
         })
         .filter(|&(_, n)| n > 0)
         .collect();
-    let buckets = (0u16..)
-        .zip(to.waits.iter().zip(&from.waits))
-        .map(|(bucket, (to, from))| (bucket, to.saturating_sub(*from)))
-        .filter(|&(_, n)| n > 0)
-        .collect();
+    let reads = scenario.workload.mix != Mix::Exclusive;
     VcpuRecord {
         cpu: scenario.cpu_of(numbered),
         counters,
-        waits: Waits {
-            buckets,
-            khz,
-            max_ns: ns(longest, khz),
-        },
+        waits: waits(&from.waits, &to.waits, khz, longest.write),
+        read_waits: reads.then(|| waits(&from.read_waits, &to.read_waits, khz, longest.read)),
         cpu_ns: nanos(to.thread.cpu.saturating_sub(from.thread.cpu)),
         voluntary_switches: to
             .thread
@@ -148,7 +180,7 @@ pub(super) fn vm_record(
     spec: VmSpec,
     vm: &dyn RunningVm,
     (from, to): (&VmSnapshot, &VmSnapshot),
-    longest: &[u64],
+    longest: &[LongestWaits],
     first: usize,
 ) -> Result<VmRecord, RegionError> {
     let khz = vm.khz();
@@ -160,31 +192,45 @@ pub(super) fn vm_record(
     Ok(VmRecord {
         lock: spec.lock.name(),
         exclusion: exclusion(vm)?,
-        critical_ns: median_ns(vm, spin::HIST_CRITICAL)?,
-        outside_ns: median_ns(vm, spin::HIST_OUTSIDE)?,
+        critical_ns: median_ns(vm, turn::HIST_CRITICAL)?,
+        outside_ns: median_ns(vm, turn::HIST_OUTSIDE)?,
         probe_ns: if scenario.latency {
             Some(probe(median_word(vm, offset_of!(VcpuArea, probe_ticks))?))
         } else {
             None
         },
+        most_used_lock: most_used_lock(vm.region())?,
         vcpus,
     })
+}
+
+fn entries(region: &Region) -> Result<Vec<u64>, RegionError> {
+    let locks = 0..region.layout().locks();
+    locks.map(|lock| Ok(region.lock(lock)?.2)).collect()
+}
+
+/// The share of the most used lock in what the locks have counted.
+fn most_used_lock(region: &Region) -> Result<Option<f64>, RegionError> {
+    let entries = entries(region)?;
+    let (most, all) = (entries.iter().max().copied(), entries.iter().sum());
+    Ok(most
+        .filter(|_| entries.len() > 1 && all > 0)
+        .map(|most| to_f64(most) / to_f64(all)))
 }
 
 /// The check of mutual exclusion. All vCPUs have stopped.
 pub(super) fn exclusion(vm: &dyn RunningVm) -> Result<Exclusion, RegionError> {
     let region = vm.region();
-    let mut violations = 0;
+    let (mut acquisitions, mut violations) = (0, 0);
     for vcpu in 0..region.layout().vcpus() {
-        violations += region.counters(vcpu)?[Counter::Violations.index()];
-    }
-    let mut entries = 0;
-    for lock in 0..region.layout().locks() {
-        entries += region.lock(lock)?.2;
+        let counters = region.counters(vcpu)?;
+        acquisitions += counters[Counter::Acquisitions.index()]
+            .saturating_sub(counters[Counter::Reads.index()]);
+        violations += counters[Counter::Violations.index()];
     }
     Ok(Exclusion {
-        acquisitions: region.acquisitions()?,
-        entries,
+        acquisitions,
+        entries: entries(region)?.iter().sum(),
         violations,
     })
 }

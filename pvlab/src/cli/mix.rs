@@ -1,0 +1,121 @@
+//! Who takes which lock, and how: from [`MixArgs`] to the workload, or why it makes no sense.
+
+use super::args::{Common, MixArgs};
+use super::error::Usage;
+use crate::scenario::{Lock, Mix, Scenario, VmSpec, Workload};
+use guest::abi::Dispatch;
+use pvlock::LockKind;
+
+/// The workload of `vms`.
+pub(super) fn workload(common: &Common, vms: &[VmSpec]) -> Result<Workload, Usage> {
+    let args = &common.mix;
+    let mix = mix(args);
+    check_read_side(mix, vms.iter().map(|vm| vm.lock))?;
+    for &VmSpec { vcpus, .. } in vms {
+        let nodes = args.numa_nodes;
+        if usize::try_from(nodes).is_ok_and(|nodes| nodes > vcpus) {
+            return Err(Usage::TooManyNodes { nodes, vcpus });
+        }
+        match mix {
+            Mix::Readers(readers) if readers > vcpus => {
+                return Err(Usage::TooManyReaders { readers, vcpus });
+            }
+            _ => {}
+        }
+    }
+    Ok(Workload {
+        critical_ns: nanoseconds(common.critical),
+        outside_ns: nanoseconds(common.outside),
+        locks: locks(args, common.lock_count)?,
+        skew: args.skew.unwrap_or(0.0),
+        mix,
+        contexts: args.contexts,
+    })
+}
+
+fn mix(args: &MixArgs) -> Mix {
+    match (args.reads, args.readers) {
+        (Some(share), _) => Mix::ReadShare(share),
+        (None, Some(readers)) => Mix::Readers(readers),
+        (None, None) => Mix::Exclusive,
+    }
+}
+
+fn option(mix: Mix) -> Option<&'static str> {
+    match mix {
+        Mix::Exclusive => None,
+        Mix::ReadShare(_) => Some("--reads"),
+        Mix::Readers(_) => Some("--readers"),
+    }
+}
+
+/// Whether each of the locks can do what `mix` asks for.
+pub(super) fn check_read_side(
+    mix: Mix,
+    locks: impl IntoIterator<Item = Lock>,
+) -> Result<(), Usage> {
+    let Some(option) = option(mix) else {
+        return Ok(());
+    };
+    let direct = |lock: &Lock| lock.kind.is_rw() && lock.dispatch == Dispatch::Direct;
+    match locks.into_iter().find(|lock| !direct(lock)) {
+        None => Ok(()),
+        Some(lock) if lock.kind.is_rw() => Err(Usage::ReadsNotDirect {
+            option,
+            lock: lock.name(),
+            direct: lock.kind.name(),
+        }),
+        Some(lock) => {
+            let rw = LockKind::ALL.iter().filter(|kind| kind.is_rw());
+            let names: Vec<_> = rw.map(|kind| kind.name()).collect();
+            Err(Usage::NoReadSide {
+                option,
+                lock: lock.name(),
+                rw: names.join(", "),
+            })
+        }
+    }
+}
+
+/// The number of locks: contexts have one each.
+fn locks(args: &MixArgs, asked: Option<usize>) -> Result<usize, Usage> {
+    let contexts = args.contexts;
+    if contexts == 1 {
+        let locks = asked.unwrap_or(1);
+        return if locks == 1 && args.skew.is_some() {
+            Err(Usage::SkewOfOneLock)
+        } else {
+            Ok(locks)
+        };
+    }
+    if args.skew.is_some() {
+        return Err(Usage::SkewOfContexts);
+    }
+    let own = usize::try_from(contexts).unwrap_or(usize::MAX);
+    match asked {
+        Some(locks) if locks != own => Err(Usage::LocksOfContexts { locks, contexts }),
+        _ => Ok(own),
+    }
+}
+
+/// Whether a trace of the scenario can be accounted for.
+pub(super) fn check_traceable(scenario: &Scenario) -> Result<(), Usage> {
+    let refuse = |option, reason| Err(Usage::NotTraceable { option, reason });
+    if let Some(option) = option(scenario.workload.mix) {
+        return refuse(
+            option,
+            "the account of a trace knows one holder of a lock at a time",
+        );
+    }
+    if scenario.workload.contexts > 1 {
+        return refuse(
+            "--contexts",
+            "the account of a trace knows one acquisition of a vCPU at a time",
+        );
+    }
+    Ok(())
+}
+
+fn nanoseconds(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
