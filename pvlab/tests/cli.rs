@@ -118,6 +118,54 @@ fn wrong_usage_is_one_line_and_exit_code_2() {
             "run --lock tas --stat-interval 1us",
             &["--stat-interval", "1ms"],
         ),
+        (
+            "compare --locks rwlock,tas --reads 80%",
+            &["--reads", "'tas' is taken exclusively", "rwlock"],
+        ),
+        ("run --lock qspinlock --readers 1", &["--readers", "rwlock"]),
+        (
+            "run --lock rwlock:pointer --reads 80%",
+            &["--reads", "compiled in", "use rwlock"],
+        ),
+        ("run --lock rwlock --reads 0:0", &["--reads", "4:1"]),
+        ("run --lock rwlock --reads 101%", &["--reads", "80%"]),
+        (
+            "run --lock rwlock --reads 80% --readers 1",
+            &["--reads", "--readers"],
+        ),
+        (
+            "run --lock rwlock --readers 0",
+            &["--readers", "at least 1"],
+        ),
+        (
+            "run --lock rwlock --readers 9 --vcpus 8",
+            &["--readers 9", "8 vCPUs"],
+        ),
+        (
+            "trace --lock rwlock --reads 80%",
+            &["--reads", "one holder"],
+        ),
+        ("trace --lock tas --contexts 2", &["--contexts", "traced"]),
+        (
+            "compare --locks tas --explain --contexts 2",
+            &["--contexts", "traced"],
+        ),
+        ("run --lock tas --contexts 6", &["--contexts", "1 to 5"]),
+        ("run --lock tas --contexts 0", &["--contexts", "1 to 5"]),
+        (
+            "run --lock tas --contexts 2 --lock-count 3",
+            &["--lock-count 3", "leave"],
+        ),
+        (
+            "run --lock tas --contexts 2 --skew 1",
+            &["--skew", "--contexts"],
+        ),
+        ("run --lock tas --skew 1", &["--skew", "--lock-count"]),
+        ("run --lock tas --skew=-1 --lock-count 2", &["--skew"]),
+        (
+            "run --lock tas --numa-nodes 3 --vcpus 2",
+            &["--numa-nodes 3", "2 vCPUs"],
+        ),
         ("doctor --format csv", &["--format", "json"]),
         ("completions tcl", &["tcl", "bash"]),
         ("benchmark", &["'benchmark'", "pvlab --help"]),

@@ -488,3 +488,29 @@ fn the_lock_that_was_asked_for_is_the_one_called() {
         finish(&vm);
     }
 }
+
+#[test]
+fn a_fifth_context_finds_no_queue_node_and_gets_its_lock_all_the_same() {
+    if !kvm_is_here() {
+        return;
+    }
+    let params = Params {
+        locks: 5,
+        contexts: 5,
+        critical_ns: 20_000,
+        ..spin(LockKind::QSpinLock)
+    };
+    let (vm, _events) = start(params, 8);
+    work(&vm);
+    wait_for("a waiter without a node", || {
+        total(&vm, Counter::Lock(LockEvent::LockNoNode)) > 0
+    });
+    finish(&vm);
+    assert!(total(&vm, Counter::Nested) > 0);
+    assert_eq!(total(&vm, Counter::Violations), 0);
+    let entries: u64 = (0..5).map(|i| vm.region().lock(i).unwrap().2).sum();
+    assert_eq!(entries, total(&vm, Counter::Acquisitions));
+    for cpu in 0..8 {
+        assert_eq!(vm.region().queue_nodes(cpu).unwrap(), [], "vCPU {cpu}");
+    }
+}

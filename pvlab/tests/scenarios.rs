@@ -1,0 +1,163 @@
+//! Public reports and gotchas that must come out right, each named. Runs are short, and on real guests
+//! where there is /dev/kvm, else on host threads, which is said loudly.
+
+#![allow(clippy::unwrap_used)] // A test fails by panicking.
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+fn pvlab(line: &str) -> Output {
+    let machine = match vmm::check_host(8) {
+        Ok(()) => "kvm",
+        Err(e) => {
+            let bar = "=".repeat(60);
+            eprintln!("{bar}\nSKIPPED: no guest, host threads instead: {e}\n{bar}");
+            "threads"
+        }
+    };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pvlab"));
+    command.args(line.split_whitespace());
+    command.args(["--machine", machine]).env_remove("RUST_LOG");
+    let output = command.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{line}: {errors}");
+    output
+}
+
+fn text(line: &str) -> String {
+    String::from_utf8(pvlab(line).stdout).unwrap()
+}
+
+fn json(line: &str) -> Value {
+    serde_json::from_slice(&pvlab(&format!("{line} --format json")).stdout).unwrap()
+}
+
+fn warns(report: &Value, code: &str) -> bool {
+    let warnings = report["warnings"].as_array().unwrap();
+    warnings.iter().any(|warning| warning["code"] == code)
+}
+
+/// Whether there are two CPUs to place vCPUs on.
+fn two_cpus() -> bool {
+    let two = std::thread::available_parallelism().unwrap().get() >= 2;
+    if !two {
+        eprintln!("SKIPPED: placement needs two CPUs");
+    }
+    two
+}
+
+const SHORT: &str = "--duration 150ms --warm-up 20ms";
+
+/// Two guests of many vCPUs, pinned so that some CPUs are overcommitted while others idle (a vendor's
+/// knowledge base, 133803).
+#[test]
+fn scenario_8_a_placement_that_leaves_cpus_idle_is_reported_and_warned_about() {
+    if !two_cpus() {
+        return;
+    }
+    let line = format!(
+        "run --vm lock=tas,vcpus=3 --vm lock=tas,vcpus=3 --cpus 0-1 --placement 0,0,0,0,0,0 {SHORT}"
+    );
+    let table = text(&line);
+    let first = table.lines().next().unwrap();
+    assert!(first.contains("6 vCPUs in 2 VMs on CPUs 0-1"), "{first}");
+    assert!(first.contains("pinned as 0,0,0,0,0,0"), "{first}");
+    assert!(
+        table.contains("warning: placement: CPU 0 has 6 vCPUs while CPUs 1 have none"),
+        "{table}"
+    );
+
+    let report = json(&line);
+    assert!(warns(&report, "placement_leaves_cpus_idle"), "{report}");
+    let vms = report["record"]["vms"].as_array().unwrap();
+    assert_eq!(vms.len(), 2);
+    for vcpu in vms.iter().flat_map(|vm| vm["vcpus"].as_array().unwrap()) {
+        assert_eq!(vcpu["cpu"], 0, "where each vCPU was is in the record");
+    }
+}
+
+/// Benchmarks that silently wrap or refuse overcommit (will-it-scale, lockhammer, kernel-lock-bench).
+#[test]
+fn scenario_12_overcommit_runs_and_the_placement_is_always_reported() {
+    for (placement, told) in [
+        ("pinned", "pinned"),
+        ("floating", "floating"),
+        ("0,0,0", "pinned as 0,0,0"),
+    ] {
+        let line = format!("run --lock tas --vcpus 3 --cpus 0 --placement {placement} {SHORT}");
+        let table = text(&line);
+        let first = table.lines().next().unwrap();
+        assert!(
+            first.contains("3 vCPUs on CPU 0 (3.0 vCPUs per CPU)") && first.contains(told),
+            "{first}"
+        );
+        let report = json(&line);
+        let placed = &report["record"]["scenario"]["placement"];
+        assert!(placed.is_string() || placed["map"].is_array(), "{placed}");
+        assert!(report["summaries"][0]["acquisitions"].as_u64().unwrap() > 0);
+    }
+}
+
+/// A "throughput" that is per thread (ConcurrencyKit), and a mean that hides unfairness
+/// (kernel-lock-bench).
+#[test]
+fn scenario_13_totals_fairness_and_the_longest_wait_are_told_with_units() {
+    let line = format!("run --lock tas --vcpus 2 --cpus 0 {SHORT}");
+    let table = text(&line);
+    for part in [
+        "acquisitions per second of all its vCPUs",
+        "Each vCPU: its acquisitions per second",
+        "Jain",
+        "max/min",
+        "wait p50",
+    ] {
+        assert!(table.contains(part), "{part} is missing in\n{table}");
+    }
+    // The first row of that name, without its name.
+    let row = |name: &str| -> Vec<&str> {
+        let mut rows = table.lines().map(|line| line.split('|').map(str::trim));
+        let row = rows.find(|row| row.clone().next() == Some(name));
+        row.unwrap().skip(1).collect()
+    };
+    for cells in [row("0").split_off(1), row("0.0"), row("0.1")] {
+        assert!(cells[0].ends_with("/s"), "throughput: {cells:?}");
+        let longest = cells.last().unwrap();
+        assert!(
+            longest.ends_with('s') && longest.contains(' '),
+            "longest wait: {longest}"
+        );
+    }
+
+    let report = json(&line);
+    let summary = &report["summaries"][0];
+    let vcpus = report["record"]["vms"][0]["vcpus"].as_array().unwrap();
+    let each = vcpus
+        .iter()
+        .map(|vcpu| vcpu["counters"]["acquisitions"].as_u64().unwrap_or(0));
+    let each: Vec<u64> = each.collect();
+    assert_eq!(
+        summary["acquisitions"].as_u64(),
+        Some(each.iter().sum()),
+        "a total"
+    );
+    assert!(summary["fairness"]["jain"].is_f64());
+    let (most, least) = (*each.iter().max().unwrap(), *each.iter().min().unwrap());
+    match summary["fairness"]["max_over_min"].as_f64() {
+        Some(ratio) => assert!((ratio * least as f64 - most as f64).abs() < 1.0),
+        None => assert_eq!(least, 0),
+    }
+    let longest = vcpus
+        .iter()
+        .map(|vcpu| vcpu["waits"]["max_ns"].as_u64().unwrap());
+    assert_eq!(summary["wait_ns"]["max"].as_u64(), longest.max());
+}
+
+/// A lock test with one vCPU, which never spins (kvm-unit-tests' round-robin of PLE).
+#[test]
+fn scenario_15_a_lock_that_nobody_contended_for_says_so() {
+    let line = format!("run --lock qspinlock --vcpus 1 --cpus 0 {SHORT}");
+    assert!(text(&line).contains("warning: qspinlock: 0 contended acquisitions"));
+    let report = json(&line);
+    assert_eq!(report["summaries"][0]["contended"], 0);
+    assert!(warns(&report, "never_contended"), "{report}");
+}
