@@ -1,4 +1,4 @@
-//! Kernel spinlocks, native and paravirtual, written once and generic over a [`Platform`].
+//! Kernel locks, native and paravirtual, written once and generic over a [`Platform`].
 //!
 //! In a virtual machine a spinlock has an enemy that it lacks on bare metal: the hypervisor, which
 //! may take the CPU from the holder of a lock, or from the waiter whose turn it is, while all others
@@ -14,9 +14,11 @@
 //! | `qspinlock`    | [`RawQSpinLock`]      | in order, each spinning on its own line     | all, also if it is the next waiter |
 //! | `pv-qspinlock` | [`RawPvQSpinLock`]    | halt after a while; a free lock may be taken past a halted head | all, if it is the holder; meanwhile they leave the CPU to it |
 //! | `rwlock`       | [`RawUnfairRwLock`]   | readers as they come, a writer when there is none | all, if it holds the lock |
+//! | `mutex`        | [`RawSleepMutex`]     | spin while the owner runs, then sleep; the first one is handed the lock if it is overtaken | all that spin, if it is the holder, unless that can be known |
+//! | `rwsem`        | [`RawRwSem`]          | the same; readers share, and are woken together | as `mutex` |
 //! | `busted`       | [`busted::RawBusted`] | none: it excludes nobody                    | a negative control for tests |
 //!
-//! Each lock is one 32-bit word. [`registry::LockKind`] lists them by name, for tools.
+//! Each lock is one 32-bit word, but for the sleeping ones. [`registry::LockKind`] lists them by name, for tools.
 //!
 //! # Use
 //! With the feature `lock_api` (the default) the locks are raw mutexes of the
@@ -60,9 +62,10 @@
 //! comes just before a halt must end it at once: a platform whose kicks do not stick loses wake-ups.
 //!
 //! # Features
-//! | feature    | default | what it adds                         |
-//! |------------|---------|--------------------------------------|
-//! | `lock_api` | yes     | the raw mutex traits of `lock_api`    |
+//! | feature        | default | what it adds                         |
+//! |----------------|---------|--------------------------------------|
+//! | `lock_api`     | yes     | the raw traits of `lock_api`          |
+//! | `debug-rwsems` | no      | sleeping locks panic, telling their state, when they are used wrongly: released or downgraded by a task that does not own them, or overwritten |
 //!
 //! # What has been checked
 //! `tests/loom.rs` explores the weak-memory outcomes of each lock, and takes orderings and fences
@@ -85,6 +88,7 @@ pub mod qspinlock;
 mod raw;
 pub mod registry;
 pub mod rwlock;
+pub mod sleep;
 pub mod tas;
 pub mod ticket;
 pub mod trace;
@@ -96,9 +100,11 @@ pub use operations::Operations;
 pub use percpu::{MAX_NODES, NodeRef, PerCpu};
 pub use platform::Platform;
 pub use qspinlock::{RawPvQSpinLock, RawQSpinLock};
-pub use raw::{RawLock, RawRwLock, WriteSide};
-pub use registry::{LockKind, LockVisitor, RwLockVisitor};
+pub use raw::{Downgrade, KillableRw, RawLock, RawRwLock, WriteSide};
+pub use registry::{LockKind, LockVisitor, RwLockVisitor, SemVisitor};
 pub use rwlock::RawUnfairRwLock;
+pub use sleep::mutex::RawSleepMutex;
+pub use sleep::rwsem::RawRwSem;
 pub use tas::RawTas;
 pub use ticket::RawTicket;
 pub use trace::{How, TraceEvent};

@@ -2,14 +2,15 @@
 #![allow(unsafe_code)] // lock_api's traits are unsafe to implement.
 
 use crate::atomic::ConstZero;
+use crate::{Downgrade, RawRwLock};
 use crate::{Platform, RawLock};
 use lock_api::GuardNoSend;
 
 macro_rules! raw_mutex {
-    ($($lock:ty $(, const $flag:ident)?;)+) => {$(
+    ($($lock:ty $(, const $flag:ident)? $(, wait $wait:ident)?;)+) => {$(
         // SAFETY: these locks exclude each other's holders (tests/stepper.rs, tests/loom.rs), and
         // the guard cannot leave the CPU that took the lock (GuardNoSend), as Platform requires.
-        unsafe impl<P: Platform $(, const $flag: bool)?> lock_api::RawMutex for $lock
+        unsafe impl<P: Platform $(, const $flag: bool)? $(, $wait: RawLock)?> lock_api::RawMutex for $lock
         where
             $lock: ConstZero + RawLock,
         {
@@ -43,4 +44,61 @@ raw_mutex! {
     crate::tas::RawTas<P>;
     crate::ticket::RawTicket<P>;
     crate::qspinlock::RawQSpinLock<P, PV>, const PV;
+    crate::sleep::mutex::RawSleepMutex<P, W>, wait W;
+}
+
+// SAFETY: the lock keeps writers apart from each other and from readers (tests/sleep.rs), and the guard
+// cannot leave the CPU that took the lock (GuardNoSend).
+unsafe impl<P: Platform, W: RawLock> lock_api::RawRwLock for crate::RawRwSem<P, W>
+where
+    Self: ConstZero,
+{
+    const INIT: Self = Self::ZERO;
+    type GuardMarker = GuardNoSend;
+
+    #[inline]
+    fn lock_shared(&self) {
+        RawRwLock::read(self);
+    }
+
+    #[inline]
+    fn try_lock_shared(&self) -> bool {
+        RawRwLock::try_read(self)
+    }
+
+    #[inline]
+    unsafe fn unlock_shared(&self) {
+        RawRwLock::read_unlock(self);
+    }
+
+    #[inline]
+    fn lock_exclusive(&self) {
+        RawRwLock::write(self);
+    }
+
+    #[inline]
+    fn try_lock_exclusive(&self) -> bool {
+        RawRwLock::try_write(self)
+    }
+
+    #[inline]
+    unsafe fn unlock_exclusive(&self) {
+        RawRwLock::write_unlock(self);
+    }
+
+    #[inline]
+    fn is_locked(&self) -> bool {
+        RawRwLock::is_locked(self)
+    }
+}
+
+// SAFETY: as above; no writer gets in between.
+unsafe impl<P: Platform, W: RawLock> lock_api::RawRwLockDowngrade for crate::RawRwSem<P, W>
+where
+    Self: ConstZero,
+{
+    #[inline]
+    unsafe fn downgrade(&self) {
+        Downgrade::downgrade(self);
+    }
 }
