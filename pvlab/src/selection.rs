@@ -85,6 +85,7 @@ impl SlowPath {
             .name(),
             waiters: match (traits.halts, traits.yields) {
                 _ if traits.control => "are not to be relied on",
+                _ if traits.sleeps => "spin, then sleep",
                 (true, _) => "halt",
                 (false, true) => "spin and yield",
                 (false, false) => "spin",

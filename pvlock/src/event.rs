@@ -81,4 +81,44 @@ lock_events! {
     PvWaitHead = "pv_wait_head",
     /// Halts of queued waiters.
     PvWaitNode = "pv_wait_node",
+    /// Mutex acquisitions by optimistic spinning.
+    MutexOptLock = "mutex_opt_lock",
+    /// Optimistic spins on a mutex that were given up.
+    MutexOptFail = "mutex_opt_fail",
+    /// Times that a mutex waiter slept.
+    MutexSleep = "mutex_sleep",
+    /// Mutex waiters woken by a release.
+    MutexWake = "mutex_wake",
+    /// Times that the first waiter of a mutex demanded to be given it.
+    MutexHandoff = "mutex_handoff",
+    /// Times that an rwsem reader slept.
+    RwsemSleepReader = "rwsem_sleep_reader",
+    /// Times that an rwsem writer slept.
+    RwsemSleepWriter = "rwsem_sleep_writer",
+    /// Waiting rwsem readers that were given the lock.
+    RwsemWakeReader = "rwsem_wake_reader",
+    /// Waiting rwsem writers that were woken to take the lock.
+    RwsemWakeWriter = "rwsem_wake_writer",
+    /// Rwsem acquisitions by writers that spun.
+    RwsemOptLock = "rwsem_opt_lock",
+    /// Optimistic spins on an rwsem that were given up.
+    RwsemOptFail = "rwsem_opt_fail",
+    /// Spins on an rwsem's readers that took too long, so that it was marked as not worth it.
+    RwsemOptNospin = "rwsem_opt_nospin",
+    /// Rwsem acquisitions by readers that waited in the list.
+    RwsemRlock = "rwsem_rlock",
+    /// Rwsem acquisitions by readers past the list.
+    RwsemRlockSteal = "rwsem_rlock_steal",
+    /// Rwsem acquisitions by readers that were about to queue and found that they need not.
+    RwsemRlockFast = "rwsem_rlock_fast",
+    /// Rwsem readers that were killed while they waited.
+    RwsemRlockFail = "rwsem_rlock_fail",
+    /// Times that an rwsem reader had waited for so long that others may not pass it any more.
+    RwsemRlockHandoff = "rwsem_rlock_handoff",
+    /// Rwsem acquisitions by writers that waited in the list.
+    RwsemWlock = "rwsem_wlock",
+    /// Rwsem writers that were killed while they waited.
+    RwsemWlockFail = "rwsem_wlock_fail",
+    /// Times that an rwsem writer had waited for so long that others may not pass the first any more.
+    RwsemWlockHandoff = "rwsem_wlock_handoff",
 }

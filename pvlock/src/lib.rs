@@ -1,4 +1,4 @@
-//! Kernel spinlocks, native and paravirtual, written once and generic over a [`Platform`].
+//! Kernel locks, native and paravirtual, written once and generic over a [`Platform`].
 //!
 //! In a virtual machine a spinlock has an enemy that it lacks on bare metal: the hypervisor, which
 //! may take the CPU from the holder of a lock, or from the waiter whose turn it is, while all others
@@ -21,9 +21,12 @@
 //! | `rwlock`       | [`RawUnfairRwLock`]   | readers as they come, a writer when there is none | all, if it holds the lock |
 //! | `qrwlock`      | [`RawQRwLock`]        | take turns by a wait lock of their own, one of the above; readers share | as its wait lock; readers and writers in turn |
 //! | `qrwlock-2014` | [`RawQRwLock2014`]    | as `qrwlock`, but a writer starves while others come fast enough | as its wait lock |
+//! | `mutex`        | [`RawSleepMutex`]     | spin while the owner runs, then sleep; the first one is handed the lock if it is overtaken | all that spin, if it is the holder, unless that can be known |
+//! | `rwsem`        | [`RawRwSem`]          | the same; readers share, and are woken together | as `mutex` |
 //! | `busted` ...   | [`busted`]            | negative controls for tests, each broken in its own way | |
 //!
-//! Each lock is one 32-bit word, but for `mcs`, which has three, and the `qrwlock`s, which have two.
+//! Each lock is one 32-bit word, but for `mcs`, which has three, the `qrwlock`s, which have two, and
+//! the sleeping ones.
 //! [`registry::LockKind`] lists them by name, for tools.
 //!
 //! # Use
@@ -76,9 +79,10 @@
 //! comes just before a halt must end it at once: a platform whose kicks do not stick loses wake-ups.
 //!
 //! # Features
-//! | feature    | default | what it adds                         |
-//! |------------|---------|--------------------------------------|
-//! | `lock_api` | yes     | the raw mutex traits of `lock_api`    |
+//! | feature        | default | what it adds                         |
+//! |----------------|---------|--------------------------------------|
+//! | `lock_api`     | yes     | the raw traits of `lock_api`          |
+//! | `debug-rwsems` | no      | sleeping locks panic, telling their state, when they are used wrongly: released or downgraded by a task that does not own them, or overwritten |
 //!
 //! # What has been checked
 //! `tests/loom.rs` explores the weak-memory outcomes of each lock, and takes orderings and fences
@@ -105,6 +109,7 @@ pub mod qspinlock;
 mod raw;
 pub mod registry;
 pub mod rwlock;
+pub mod sleep;
 pub mod tas;
 pub mod ticket;
 pub mod trace;
@@ -119,13 +124,15 @@ pub use percpu::{MAX_NODES, NodeRef, PerCpu};
 pub use platform::Platform;
 pub use ppc::queued::RawPpcQSpinLock;
 pub use ppc::simple::RawPpcSpinLock;
-pub use qspinlock::cna::RawCna;
 pub use qrwlock::RawQRwLock;
 pub use qrwlock_2014::RawQRwLock2014;
+pub use qspinlock::cna::RawCna;
 pub use qspinlock::{RawPvQSpinLock, RawQSpinLock};
-pub use raw::{RawLock, RawRwLock, WriteSide};
-pub use registry::{LockKind, LockVisitor, RwLockVisitor};
+pub use raw::{Downgrade, KillableRw, RawLock, RawRwLock, WriteSide};
+pub use registry::{LockKind, LockVisitor, RwLockVisitor, SemVisitor};
 pub use rwlock::RawUnfairRwLock;
+pub use sleep::mutex::RawSleepMutex;
+pub use sleep::rwsem::RawRwSem;
 pub use tas::RawTas;
 pub use ticket::RawTicket;
 pub use trace::{How, TraceEvent};

@@ -2,14 +2,14 @@
 #![allow(unsafe_code)] // lock_api's traits are unsafe to implement.
 
 use crate::atomic::ConstZero;
-use crate::{Platform, RawLock, RawRwLock};
+use crate::{Downgrade, Platform, RawLock, RawRwLock};
 use lock_api::GuardNoSend;
 
 macro_rules! raw_mutex {
-    ($($lock:ty $(, const $flag:ident)?;)+) => {$(
+    ($($lock:ty $(, const $flag:ident)? $(, wait $wait:ident)?;)+) => {$(
         // SAFETY: these locks exclude each other's holders (tests/stepper.rs, tests/loom.rs), and
         // the guard cannot leave the CPU that took the lock (GuardNoSend), as Platform requires.
-        unsafe impl<P: Platform $(, const $flag: bool)?> lock_api::RawMutex for $lock
+        unsafe impl<P: Platform $(, const $flag: bool)? $(, $wait: RawLock)?> lock_api::RawMutex for $lock
         where
             $lock: ConstZero + RawLock,
         {
@@ -48,12 +48,24 @@ raw_mutex! {
     crate::ppc::simple::RawPpcSpinLock<P>;
     crate::ppc::queued::RawPpcQSpinLock<P>;
     crate::qspinlock::RawQSpinLock<P, PV>, const PV;
+    crate::sleep::mutex::RawSleepMutex<P, W>, wait W;
+}
+
+// SAFETY: no writer gets in between (tests/sleep.rs).
+unsafe impl<P: Platform, W: RawLock> lock_api::RawRwLockDowngrade for crate::RawRwSem<P, W>
+where
+    Self: ConstZero,
+{
+    #[inline]
+    unsafe fn downgrade(&self) {
+        Downgrade::downgrade(self);
+    }
 }
 
 macro_rules! raw_rwlock {
     ($($lock:ty $(, $wait:ident)?;)+) => {$(
         // SAFETY: these locks keep writers apart from each other and from readers (tests/stepper.rs,
-        // tests/loom.rs), and the guard cannot leave the CPU that took the lock (GuardNoSend).
+        // tests/sleep.rs, tests/loom.rs), and the guard cannot leave the CPU that took the lock (GuardNoSend).
         unsafe impl<P: Platform $(, $wait: RawLock)?> lock_api::RawRwLock for $lock
         where
             $lock: ConstZero + RawRwLock,
@@ -103,4 +115,5 @@ raw_rwlock! {
     crate::rwlock::RawUnfairRwLock<P>;
     crate::qrwlock::RawQRwLock<P, W>, W;
     crate::qrwlock_2014::RawQRwLock2014<P, W>, W;
+    crate::sleep::rwsem::RawRwSem<P, W>, W;
 }

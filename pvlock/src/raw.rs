@@ -54,6 +54,22 @@ pub trait RawRwLock: Send + Sync + Sized + 'static {
     fn is_locked(&self) -> bool;
 }
 
+/// A reader-writer lock whose writer can become a reader without letting go of it.
+pub trait Downgrade: RawRwLock {
+    /// Makes this CPU, which holds the lock for writing, one that holds it for reading. No writer gets
+    /// in between.
+    fn downgrade(&self);
+}
+
+/// A reader-writer lock that a task can stop waiting for when it is [killed](crate::Platform::killed).
+pub trait KillableRw: RawRwLock {
+    /// As [`read`](RawRwLock::read); false if the task was killed before it had the lock.
+    fn read_killable(&self) -> bool;
+
+    /// As [`write`](RawRwLock::write); false if the task was killed before it had the lock.
+    fn write_killable(&self) -> bool;
+}
+
 /// The write side of a reader-writer lock: mutual exclusion, for whoever wants no more.
 #[repr(transparent)]
 pub struct WriteSide<L>(L);

@@ -1,7 +1,10 @@
 //! Every lock by name: the one list from which tools, guests and tests pick.
 
 use crate::raw::WriteSide;
-use crate::{Operations, Platform, RawLock, RawPvQSpinLock, RawQSpinLock, RawRwLock, RawTicket};
+use crate::{
+    Downgrade, KillableRw, Operations, Platform, RawLock, RawPvQSpinLock, RawQSpinLock, RawRwLock,
+    RawTicket,
+};
 use core::fmt;
 
 /// What to do with a lock type once it is known: see [`LockKind::visit`].
@@ -20,6 +23,16 @@ pub trait RwLockVisitor<P: Platform> {
 
     /// Called with the lock's type.
     fn visit<L: RawRwLock>(self) -> Self::Output;
+}
+
+/// What to do with the type of a reader-writer semaphore once it is known: see
+/// [`LockKind::visit_sem`].
+pub trait SemVisitor<P: Platform> {
+    /// What the visit yields.
+    type Output;
+
+    /// Called with the lock's type.
+    fn visit<L: Downgrade + KillableRw>(self) -> Self::Output;
 }
 
 /// The state of a lock, to be shown to a person.
@@ -44,6 +57,14 @@ macro_rules! locks {
     (@operations rw $lock:ty) => { Operations::of::<WriteSide<$lock>>() };
     (@shared spin $lock:ty, $visitor:ident) => { None };
     (@shared rw $lock:ty, $visitor:ident) => { Some($visitor.visit::<$lock>()) };
+    (@exclusive sem $lock:ty, $visitor:ident) => { $visitor.visit::<WriteSide<$lock>>() };
+    (@operations sem $lock:ty) => { Operations::of::<WriteSide<$lock>>() };
+    (@shared sem $lock:ty, $visitor:ident) => { Some($visitor.visit::<$lock>()) };
+    (@is_rw sem) => { true };
+    (@sem sem $lock:ty, $visitor:ident) => { Some($visitor.visit::<$lock>()) };
+    (@sem $side:ident $lock:ty, $visitor:ident) => { None };
+    (@is_sem sem) => { true };
+    (@is_sem $side:ident) => { false };
     (@is_rw spin) => { false };
     (@is_rw rw) => { true };
     ($($(#[doc = $doc:literal])+ $variant:ident = $id:literal, $name:literal, $side:ident $lock:ty, $describe:expr, $traits:expr;)+) => {
@@ -91,6 +112,17 @@ macro_rules! locks {
                 match self { $(Self::$variant => locks!(@shared $side $lock, visitor),)+ }
             }
 
+            /// Calls `visitor` with the type that implements this lock on platform `P`; `None` for a
+            /// lock that cannot be downgraded, and waited for in a way that ends when the task does.
+            pub fn visit_sem<P: Platform, V: SemVisitor<P>>(self, visitor: V) -> Option<V::Output> {
+                match self { $(Self::$variant => locks!(@sem $side $lock, visitor),)+ }
+            }
+
+            /// Whether the lock is [`Downgrade`] and [`KillableRw`].
+            pub const fn is_sem(self) -> bool {
+                match self { $(Self::$variant => locks!(@is_sem $side),)+ }
+            }
+
             /// Whether the lock has a read side.
             pub const fn is_rw(self) -> bool {
                 match self { $(Self::$variant => locks!(@is_rw $side),)+ }
@@ -118,6 +150,8 @@ pub struct Traits {
     pub queues: bool,
     /// Waiters offer their time to the holder (directed yields).
     pub yields: bool,
+    /// Waiters sleep: their CPU is for other tasks meanwhile.
+    pub sleeps: bool,
     /// A negative control: broken on purpose.
     pub control: bool,
 }
@@ -128,6 +162,7 @@ const UNFAIR: Traits = Traits {
     halts: false,
     queues: false,
     yields: false,
+    sleeps: false,
     control: false,
 };
 const FAIR: Traits = Traits {
@@ -136,6 +171,12 @@ const FAIR: Traits = Traits {
 };
 const CONTROL: Traits = Traits {
     control: true,
+    ..UNFAIR
+};
+const SLEEPS: Traits = Traits {
+    sleeps: true,
+    halts: true,
+    queues: true,
     ..UNFAIR
 };
 
@@ -203,6 +244,10 @@ locks! {
         rw crate::qrwlock_2014::RawQRwLock2014<P, RawPvQSpinLock<P>>,
         |state, f| crate::qrwlock_2014::describe(state, crate::qspinlock::describe, f),
         Traits { queues: true, halts: true, ..UNFAIR };
+    /// sleeping lock with one owner: optimistic spinning, then a queue with hand-over
+    Mutex = 40, "mutex", spin crate::sleep::mutex::RawSleepMutex<P>, crate::sleep::mutex::describe, SLEEPS;
+    /// sleeping reader-writer lock of Linux 5.3 and later: hand-over, stealing readers, bounded spinning
+    Rwsem = 41, "rwsem", sem crate::sleep::rwsem::RawRwSem<P>, crate::sleep::rwsem::describe, SLEEPS;
     /// negative control: excludes nobody, must be caught
     Busted = 1000, "busted", spin crate::busted::RawBusted<P>, no_word, CONTROL;
     /// negative control: now and then forgets to kick a halted waiter, all hang, must be caught

@@ -4,8 +4,8 @@ use super::super::fixture::{plan, record, vm};
 use super::super::stats::Random;
 use super::*;
 use crate::record::VmRecord;
-use guest::abi::Counter;
 use crate::scenario::Mix;
+use guest::abi::Counter;
 use pvlock::LockKind::{PvQSpinLock, QSpinLock, Tas};
 
 fn rounds(table: &[[u64; 2]]) -> Vec<Vec<Record>> {

@@ -241,7 +241,7 @@ pub(super) struct Common {
 }
 
 /// What guests are offered when their kernels choose a lock.
-#[derive(Debug, Args)]
+#[derive(Clone, Copy, Debug, Args)]
 #[command(next_help_heading = "What --lock auto chooses by")]
 pub(super) struct OfferArgs {
     /// Do not offer halts that a kick ends (KVM's PV unhalt): `auto` is a test-and-set lock then, and

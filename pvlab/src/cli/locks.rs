@@ -20,6 +20,8 @@ struct Lock {
     queues: bool,
     yields: bool,
     readers: bool,
+    sleeps: bool,
+    downgrade_and_kill: bool,
     control: bool,
 }
 
@@ -37,6 +39,8 @@ pub(super) fn locks(format: Format) -> String {
                 queues: traits.queues,
                 yields: traits.yields,
                 readers: lock.is_rw(),
+                sleeps: traits.sleeps,
+                downgrade_and_kill: lock.is_sem(),
                 control: traits.control,
             }
         })
@@ -56,11 +60,12 @@ pub(super) fn locks(format: Format) -> String {
             "queues",
             "yields",
             "readers",
+            "sleeps",
             "control",
             "what it is",
         ],
     );
-    table.left = (0..=7).collect();
+    table.left = (0..=8).collect();
     let yes = |yes: bool| if yes { "yes" } else { "-" }.to_owned();
     for lock in locks {
         table.row(vec![
@@ -70,6 +75,7 @@ pub(super) fn locks(format: Format) -> String {
             yes(lock.queues),
             yes(lock.yields),
             yes(lock.readers),
+            yes(lock.sleeps),
             yes(lock.control),
             lock.summary.to_owned(),
         ]);

@@ -65,15 +65,20 @@ pub(super) fn check_read_side(
             lock: lock.name(),
             direct: lock.kind.name(),
         }),
-        Some(lock) => {
-            let rw = LockKind::ALL.iter().filter(|kind| kind.is_rw());
-            let names: Vec<_> = rw.map(|kind| kind.name()).collect();
-            Err(Usage::NoReadSide {
-                option,
-                lock: lock.name(),
-                rw: names.join(", "),
-            })
-        }
+        Some(lock) => Err(no_read_side(option, lock.name())),
+    }
+}
+
+/// What to say where `option` asks for reads of a lock that has no read side.
+pub(super) fn no_read_side(option: &'static str, lock: String) -> Usage {
+    let rw = LockKind::ALL
+        .iter()
+        .filter(|kind| kind.is_rw() && !kind.traits().control);
+    let names: Vec<_> = rw.map(|kind| kind.name()).collect();
+    Usage::NoReadSide {
+        option,
+        lock,
+        rw: names.join(", "),
     }
 }
 

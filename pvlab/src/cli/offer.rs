@@ -43,7 +43,7 @@ impl OfferArgs {
             })
             .collect();
         if self.no_pv_unhalt {
-            if let Some(lock) = resolved.iter().find(|lock| lock.traits().halts) {
+            if let Some(lock) = resolved.iter().find(|lock| needs_pv_unhalt(lock)) {
                 return Err(Usage::CannotHalt { lock: lock.name() });
             }
             if !auto {
@@ -59,4 +59,10 @@ impl OfferArgs {
             _ => Ok(resolved),
         }
     }
+}
+
+/// Whether the lock's waiters halt in the middle of an acquisition. A sleeping lock's do not: an idle
+/// CPU halts whatever it is offered.
+fn needs_pv_unhalt(lock: &Lock) -> bool {
+    lock.traits().halts && !lock.traits().sleeps
 }

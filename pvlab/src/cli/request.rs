@@ -2,8 +2,8 @@
 
 use super::args::{Common, GuestArgs};
 use super::error::{CliError, Usage};
-use super::values::{LockArg, PlacementArg, VmArg};
 use super::mix;
+use super::values::{LockArg, PlacementArg, VmArg};
 use crate::host::{Device, Host, format_cpu_list};
 use crate::scenario::{Cpl, Length, Lock, MachineKind, Placement, Scenario, VmSpec};
 use guest::abi::KICK_PAGES;

@@ -1,15 +1,17 @@
 //! `pvlab torture`.
 
-use super::args::{Common, ShortFormatArg, cpl, machine};
+use super::args::{Common, MixArgs, OfferArgs, ShortFormatArg, cpl, machine};
 use super::error::{CliError, Usage};
+use super::mix;
 use super::output::Target;
 use super::progress::Progress;
 use super::request::{Guests, Request, request};
-use super::values::{self, CpuList, LockParser, PlacementArg};
+use super::values::{self, CpuList, LockArg, LockParser, PlacementArg};
 use super::{BROKEN, DONE, FAILED, complain};
 use crate::host::Host;
 use crate::report::{self, Context, Format, TortureReport};
-use crate::scenario::{Cpl, Length, Lock, MachineKind, Mix, Torture};
+use crate::scenario::{Cpl, Length, MachineKind, Mix, Torture};
+use crate::selection::SlowPath;
 use crate::session;
 use crate::torture::{self, Interval, Observer, lines};
 use clap::Args;
@@ -38,7 +40,7 @@ Exit codes: 0 SUCCESS, 1 failed to run or interrupted, 2 wrong usage, 3 FAILURE 
 pub(super) struct TortureArgs {
     /// The lock.
     #[arg(long, value_name = "LOCK", value_parser = LockParser)]
-    lock: Lock,
+    lock: LockArg,
     /// Threads that take it for writing, or exclusively [default: 2 for each CPU, or 1 if the lock has
     /// a read side].
     #[arg(long, value_name = "N", value_parser = values::threads)]
@@ -97,6 +99,8 @@ pub(super) struct TortureArgs {
     /// Fault injection: drop kicks, so that halted waiters sleep for ever.
     #[arg(long, hide = true)]
     drop_kicks: bool,
+    #[command(flatten)]
+    offer: OfferArgs,
     /// Format of the report.
     #[arg(long, value_enum, default_value_t = ShortFormatArg::Table)]
     format: ShortFormatArg,
@@ -132,10 +136,9 @@ pub(super) fn torture(args: &TortureArgs) -> Result<u8, CliError> {
         closed: false,
     };
     observer.progress.begin(String::new());
-    let head = [
-        report::headline(&context, &scenario),
-        lines::start(&scenario, stat_interval),
-    ];
+    let mut head = vec![report::headline(&context, &scenario)];
+    head.extend(SlowPath::lines(&SlowPath::of_vms(&scenario)));
+    head.push(lines::start(&scenario, stat_interval));
     head.iter().for_each(|line| observer.line(line));
     if observer.closed {
         return Ok(DONE);
@@ -174,21 +177,11 @@ const STAT_INTERVAL: Duration = Duration::from_secs(60);
 fn torture_request(args: &TortureArgs, host: &Host) -> Result<(Request, Torture), CliError> {
     let lock = args.lock;
     if lock.dispatch != Dispatch::Direct {
-        return Err(Usage::TortureDispatch(lock.name()).into());
+        return Err(Usage::TortureDispatch(lock.to_string()).into());
     }
-    let shared = lock.kind.is_rw();
-    if let Some(readers) = args.readers.filter(|&readers| readers > 0 && !shared) {
-        let with = LockKind::ALL.iter().copied();
-        let with: Vec<_> = with
-            .filter(|kind| kind.is_rw() && !kind.traits().control)
-            .map(LockKind::name)
-            .collect();
-        return Err(Usage::NoReadSide {
-            readers,
-            lock: lock.name(),
-            with: with.join(", "),
-        }
-        .into());
+    let shared = lock.kind.is_some_and(LockKind::is_rw);
+    if args.readers.is_some_and(|readers| readers > 0) && !shared {
+        return Err(mix::no_read_side("--readers", lock.to_string()).into());
     }
     if args.watchdog <= args.long_hold {
         return Err(Usage::ImpatientTorture {
@@ -251,7 +244,7 @@ fn common(args: &TortureArgs) -> Common {
         machine: args.machine,
         critical: Duration::ZERO,
         outside: Duration::ZERO,
-        lock_count: 1,
+        lock_count: None,
         warm_up: Duration::ZERO,
         spin_threshold: args.spin_threshold,
         placement: PlacementArg::Floating,
@@ -262,6 +255,14 @@ fn common(args: &TortureArgs) -> Common {
         watchdog: args.watchdog,
         preempt: None,
         drop_kicks: args.drop_kicks,
+        offer: args.offer,
+        mix: MixArgs {
+            reads: None,
+            readers: None,
+            skew: None,
+            contexts: 1,
+            numa_nodes: 1,
+        },
     }
 }
 

@@ -5,6 +5,7 @@ use super::headline::headline;
 use super::human::{plural, share, time};
 use super::{Context, Format, to_json};
 use crate::host::Host;
+use crate::selection::SlowPath;
 use crate::torture::{Failure, Record, Role, Thread, failures, lines};
 use serde::Serialize;
 use std::time::Duration;
@@ -32,6 +33,7 @@ struct Json<'a> {
     machine_reason: &'a str,
     host: &'a Host,
     verdict: Option<&'static str>,
+    slow_paths: Vec<SlowPath>,
     failures: Vec<String>,
     record: &'a Record,
 }
@@ -78,6 +80,7 @@ impl TortureReport {
             } else {
                 "failure"
             }),
+            slow_paths: SlowPath::of_vms(&self.record.scenario),
             failures: self.failures.iter().map(ToString::to_string).collect(),
             record: &self.record,
         }
@@ -91,10 +94,9 @@ impl TortureReport {
     /// The lines shown during the test.
     fn shown(&self) -> Vec<String> {
         let scenario = &self.record.scenario;
-        let head = [
-            headline(&self.context, scenario),
-            lines::start(scenario, self.stat_interval),
-        ];
+        let mut head = vec![headline(&self.context, scenario)];
+        head.extend(SlowPath::lines(&SlowPath::of_vms(scenario)));
+        head.push(lines::start(scenario, self.stat_interval));
         let intervals = self.record.intervals.iter();
         let intervals = intervals.flat_map(|interval| lines::interval(interval, self.legacy));
         head.into_iter().chain(intervals).collect()
