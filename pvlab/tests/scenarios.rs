@@ -244,3 +244,29 @@ fn scenario_4_a_paravirtual_lock_where_halts_cannot_work_is_refused() {
         assert!(stderr.contains(part), "{stderr}");
     }
 }
+
+/// Directed yields can be futile: the target runs already, or the yielder comes back before the target
+/// has got on, and preempts it. They are counted, and most of them futile is a warning.
+#[test]
+fn futile_yields_are_counted() {
+    for machine in machines() {
+        let report = report(&format!(
+            "run --machine {machine} --lock ppc-spinlock --vcpus 8 --duration 300ms --format json"
+        ));
+        let summary = &report["summaries"][0];
+        let yields = summary["yields"].as_u64().unwrap();
+        let futile = summary["futile_yields"].as_u64().unwrap();
+        assert!(yields > 0, "{machine}: {summary}");
+        assert!(futile <= yields, "{machine}: {summary}");
+        let counted = |name: &str| -> u64 {
+            let vcpus = report["record"]["vms"][0]["vcpus"].as_array().unwrap();
+            let counters = vcpus.iter().map(|vcpu| &vcpu["counters"][name]);
+            counters.map(|n| n.as_u64().unwrap_or(0)).sum()
+        };
+        assert_eq!(counted("futile_yields"), futile, "{machine}");
+        let reasons = counted("yields_to_running") + counted("yields_to_halted");
+        assert!(reasons <= futile, "{machine}: {reasons} of {futile}");
+        let warned = report["warnings"].to_string().contains("yields_futile");
+        assert_eq!(warned, futile * 2 > yields, "{machine}: {summary}");
+    }
+}
