@@ -211,6 +211,15 @@ impl Region {
         self.store(self.layout.control() + offset, 1u32)
     }
 
+    /// Tells vCPUs under torture to pause, or to go on. Those that pause must be kicked to notice.
+    ///
+    /// # Errors
+    /// As all accesses.
+    pub fn set_pause(&self, pause: bool) -> Result<()> {
+        let offset = self.layout.control() + offset_of!(Control, pause);
+        self.store(offset, u32::from(pause))
+    }
+
     /// What vCPU `cpu` is doing.
     ///
     /// # Errors

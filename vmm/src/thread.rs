@@ -11,6 +11,14 @@ use std::time::Duration;
 /// # Errors
 /// If one of them does not exist or is not allowed.
 pub fn set_affinity(cpus: &[usize]) -> io::Result<()> {
+    set_affinity_of(None, cpus)
+}
+
+/// Lets thread `tid` run on `cpus` only; `None` is the calling thread.
+///
+/// # Errors
+/// As [`set_affinity`], or if the thread has ended.
+pub fn set_affinity_of(tid: Option<Pid>, cpus: &[usize]) -> io::Result<()> {
     let mut set = CpuSet::new();
     for &cpu in cpus {
         if cpu >= CpuSet::MAX_CPU {
@@ -18,7 +26,34 @@ pub fn set_affinity(cpus: &[usize]) -> io::Result<()> {
         }
         set.set(cpu);
     }
-    Ok(rustix::thread::sched_setaffinity(None, &set)?)
+    Ok(rustix::thread::sched_setaffinity(tid, &set)?)
+}
+
+/// Gives thread `tid` the niceness `nice`: -20 to 19, the less important the higher.
+///
+/// # Errors
+/// If the thread has ended, or may not become more important.
+pub fn set_nice(tid: Pid, nice: i32) -> io::Result<()> {
+    // Linux has a niceness for each thread, and takes a thread's number where POSIX has a process.
+    Ok(rustix::process::setpriority_process(Some(tid), nice)?)
+}
+
+/// Lets thread `tid` run before all threads of ordinary scheduling, until it blocks (SCHED_FIFO);
+/// `None` is the calling thread. Of two such threads the one with the higher `priority` (1 to 99) runs.
+///
+/// # Errors
+/// If the thread has ended, or this process may not (it takes CAP_SYS_NICE or RLIMIT_RTPRIO).
+#[allow(unsafe_code)] // The system call has no safe wrapper.
+pub fn set_fifo(tid: Option<Pid>, priority: i32) -> io::Result<()> {
+    let parameters = libc::sched_param {
+        sched_priority: priority,
+    };
+    let tid = tid.map_or(0, |tid| tid.as_raw_nonzero().get());
+    // SAFETY: `parameters` is a valid sched_param, which the call only reads.
+    match unsafe { libc::sched_setscheduler(tid, libc::SCHED_FIFO, &raw const parameters) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// What the scheduler has counted for a thread.

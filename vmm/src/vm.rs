@@ -328,16 +328,20 @@ impl Vm {
     }
 
     /// Signals each vCPU's thread until `enough` holds or it has ended. Again and again, because a
-    /// signal that arrives just before KVM_RUN or a blocking read does not interrupt it.
+    /// signal that arrives just before KVM_RUN or a blocking read does not interrupt it; and all in
+    /// turn, because many threads on few CPUs take long to react.
     fn signal_until(&self, enough: impl Fn(&Shared) -> bool) {
-        for (vcpu, shared) in self.vcpus.iter().zip(self.shared.iter()) {
-            while let Some(thread) = &vcpu.thread
-                && !thread.is_finished()
-                && !enough(shared)
-            {
+        let unfinished = |(vcpu, shared): &(&VcpuHandle, &Shared)| match &vcpu.thread {
+            Some(thread) if !thread.is_finished() && !enough(shared) => {
                 let _ = thread.kill(SIGRTMIN());
-                std::thread::sleep(SIGNAL_PERIOD);
+                true
             }
+            _ => false,
+        };
+        let all = || self.vcpus.iter().zip(self.shared.iter());
+        // Not any(): each is to be signalled.
+        while all().filter(unfinished).count() > 0 {
+            std::thread::sleep(SIGNAL_PERIOD);
         }
     }
 }

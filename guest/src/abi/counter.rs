@@ -45,6 +45,10 @@ counters! {
     Nested = "nested",
     /// Acquisitions during which somebody else was seen holding the lock.
     Violations = "violations",
+    /// Acquisitions of locks that are held around the one under torture.
+    Around = "around",
+    /// Acquisitions that took longer than the limit set for them.
+    Late = "late",
     /// Halts that gave up the CPU (not those spared by their check).
     Halts = "halts",
     /// Kicks sent.

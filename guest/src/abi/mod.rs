@@ -176,6 +176,8 @@ pub enum Workload {
     Conformance = 4,
     /// Tasks wake each other in turn; see [`crate::workload::relay`].
     Relay = 5,
+    /// Torture a lock; see [`crate::workload::torture`].
+    Torture = 6,
     /// vCPU 0 panics, to test how the host reports it.
     Panic = 100,
     /// Spin for ever without progress, to test the host's watchdog.
@@ -186,12 +188,13 @@ pub enum Workload {
 
 impl Workload {
     /// Every workload.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Spin,
         Self::Probe,
         Self::Busy,
         Self::Conformance,
         Self::Relay,
+        Self::Torture,
         Self::Panic,
         Self::Hang,
         Self::Fault,
@@ -223,6 +226,8 @@ pub struct Control {
     pub phase: AtomicU32,
     /// 1 once the host has seen this KVM report a preempted vCPU in its steal-time area.
     pub preempted_is_reported: AtomicU32,
+    /// Not 0 while vCPUs under torture are to halt between two turns.
+    pub pause: AtomicU32,
 }
 
 /// Start of the region.

@@ -23,14 +23,22 @@ pub enum Task {
     Working = 2,
     /// Finished.
     Done = 3,
+    /// At work, but asked to pause, and waiting until that is over.
+    Paused = 4,
 }
 
 impl Task {
     /// The task of that number.
     pub fn from_raw(raw: u32) -> Option<Self> {
-        [Self::Off, Self::Ready, Self::Working, Self::Done]
-            .into_iter()
-            .find(|t| *t as u32 == raw)
+        [
+            Self::Off,
+            Self::Ready,
+            Self::Working,
+            Self::Done,
+            Self::Paused,
+        ]
+        .into_iter()
+        .find(|t| *t as u32 == raw)
     }
 }
 

@@ -8,6 +8,7 @@ pub mod relay;
 pub mod spin;
 mod subject;
 pub mod turn;
+pub mod torture;
 
 use crate::abi::{self, Task, VcpuArea, Workload, phase};
 use crate::{Machine, trace};
@@ -34,6 +35,7 @@ pub fn run<M: Machine>() {
         Workload::Probe => probe::run::<M>(vcpu),
         Workload::Relay => relay::run::<M>(vcpu),
         Workload::Conformance => conformance::run::<M>(vcpu, params),
+        Workload::Torture => torture::run::<M>(vcpu, params),
         Workload::Busy => {
             start::<M>(vcpu);
             M::log("busy until told to stop");

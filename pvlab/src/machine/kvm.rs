@@ -43,6 +43,14 @@ impl RunningVm for Vm {
         Vm::take_host_events(self, vcpu)
     }
 
+    fn is_halted(&self, vcpu: usize) -> bool {
+        Vm::is_halted(self, vcpu)
+    }
+
+    fn stop(&mut self) {
+        Vm::stop(self);
+    }
+
     fn states(&self) -> Vec<String> {
         let registers = self.registers();
         registers

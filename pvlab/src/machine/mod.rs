@@ -39,6 +39,11 @@ pub trait RunningVm {
     fn tsc_offset(&self) -> u64;
     /// Takes away what the host has noted of a vCPU, if the VM is traced.
     fn take_host_events(&self, vcpu: usize) -> Vec<HostEvent>;
+    /// Whether a vCPU is halted.
+    fn is_halted(&self, vcpu: usize) -> bool;
+    /// Ends the vCPUs wherever they are, if this machine can: host threads go on until they have done
+    /// what they were told.
+    fn stop(&mut self);
     /// What each vCPU is doing right now, for a person.
     fn states(&self) -> Vec<String>;
 }

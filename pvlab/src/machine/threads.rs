@@ -381,9 +381,16 @@ impl RunningVm for Vm {
         self.threads[vcpu].notes.take()
     }
 
+    fn is_halted(&self, vcpu: usize) -> bool {
+        self.targets[vcpu].is_halted()
+    }
+
+    fn stop(&mut self) {}
+
     fn states(&self) -> Vec<String> {
         (0..self.threads.len())
             .map(|vcpu| match self.region.task(vcpu) {
+                Ok(Task::Working) if self.is_halted(vcpu) => "host thread, halted".to_owned(),
                 Ok(Task::Working) => "host thread at work".to_owned(),
                 Ok(task) => format!("host thread, {task:?}"),
                 Err(e) => e.to_string(),

@@ -1,0 +1,301 @@
+//! The torture workload: hold times that vary wildly, pauses, nested locks; everything is checked.
+//!
+//! It does what Linux's locktorture is documented to do (Documentation/locking/locktorture.rst). N
+//! is the number of vCPUs of the same kind:
+//!
+//! | lock | held | with probability |
+//! |---|---|---|
+//! | exclusive | [`SHORT_NS`] | 1 / 400 N |
+//! | | [`Params::long_hold_ns`] | 1 / 2000 N (ms of it) |
+//! | | and meanwhile off its CPU | 1 / 20000 N |
+//! | | no longer than it takes to check it | otherwise |
+//! | reader-writer | [`Params::long_hold_ns`] | 1 / 2000 N (ms of it) |
+//! | | [`SHORT_NS`] for writing, [`READ_NS`] for reading | otherwise |
+//!
+//! vCPUs are writers but for the last [`Params::readers`]. A lock that does not exclude is seen by
+//! [`LockSlot::leave`] and [`LockSlot::read_leave`]; of a reader and a writer inside together, the
+//! reader sees it.
+
+use super::choice::Choice;
+use super::{current_phase, start};
+use crate::abi::{Counter, LOCK_BYTES, LockSlot, Params, Task, VcpuArea, phase};
+use crate::{Machine, machine};
+use core::marker::PhantomData;
+use core::sync::atomic::Ordering::Relaxed;
+use pvlock::{LockKind, LockVisitor, RawLock, RawRwLock, RwLockVisitor};
+
+/// Short holds, and those of writers of a reader-writer lock, ns.
+pub const SHORT_NS: u64 = 2_000;
+/// Holds of readers, ns.
+pub const READ_NS: u64 = 10_000;
+/// Most locks that are held around the one under torture.
+pub const MOST_NESTED: usize = 8;
+/// One in this many turns begins with a sleep, of
+const SLEEP_TURNS: u64 = 1 << 20;
+/// one jiffy of a kernel with 250 Hz, ns.
+const JIFFY_NS: u32 = 4_000_000;
+/// A vCPU that is to lose its CPU gives it up for this long, ns: as short as the host can.
+const PREEMPT_NS: u32 = 1;
+
+/// Runs the workload on this vCPU with the lock named in `params`.
+pub(super) fn run<M: Machine>(vcpu: &'static VcpuArea, params: &'static Params) {
+    let id = u32::try_from(params.lock_kind).ok();
+    let Some(kind) = id.and_then(LockKind::from_id) else {
+        panic!("unknown lock kind {}", params.lock_kind);
+    };
+    let torture = || Torture {
+        vcpu,
+        params,
+        choice: Choice::new(params, vcpu.cpu),
+        machine: PhantomData::<M>,
+    };
+    if kind.visit_rw::<M, _>(torture()).is_none() {
+        kind.visit::<M, _>(torture());
+    }
+}
+
+struct Torture<M> {
+    vcpu: &'static VcpuArea,
+    params: &'static Params,
+    choice: Choice,
+    machine: PhantomData<M>,
+}
+
+impl<M: Machine> RwLockVisitor<M> for Torture<M> {
+    type Output = ();
+
+    fn visit<L: RawRwLock>(mut self) {
+        self.turns::<L, true>();
+    }
+}
+
+impl<M: Machine> LockVisitor<M> for Torture<M> {
+    type Output = ();
+
+    fn visit<L: RawLock>(mut self) {
+        self.turns::<Exclusive<L>, false>();
+    }
+}
+
+/// A lock without a read side where one with is wanted.
+#[repr(transparent)]
+struct Exclusive<L>(L);
+
+impl<L: RawLock> RawRwLock for Exclusive<L> {
+    fn new() -> Self {
+        Self(L::new())
+    }
+
+    fn read(&self) {
+        self.0.lock();
+    }
+
+    fn try_read(&self) -> bool {
+        self.0.try_lock()
+    }
+
+    fn read_unlock(&self) {
+        self.0.unlock();
+    }
+
+    fn write(&self) {
+        self.0.lock();
+    }
+
+    fn try_write(&self) -> bool {
+        self.0.try_lock()
+    }
+
+    fn write_unlock(&self) {
+        self.0.unlock();
+    }
+
+    fn is_locked(&self) -> bool {
+        self.0.is_locked()
+    }
+}
+
+/// What must be remembered of an acquisition until its release.
+enum Held {
+    Write,
+    Read(Option<u64>),
+}
+
+/// How long to hold a lock.
+enum Hold {
+    Ns(u64),
+    Preempted,
+}
+
+impl<M: Machine> Torture<M> {
+    /// Turns until told to stop. `RW`: the lock has a read side.
+    fn turns<L: RawRwLock, const RW: bool>(&mut self) {
+        let Self { vcpu, params, .. } = *self;
+        // The lock under torture is the first; those held around it follow.
+        let slots: &[LockSlot] = machine::deref_slice(vcpu.locks, params.locks);
+        if vcpu.cpu == 0 {
+            slots.iter().for_each(construct::<L>);
+        }
+        let reader = RW && u64::from(vcpu.cpu) >= params.vcpus - params.readers;
+        let of_its_kind = if reader {
+            params.readers
+        } else {
+            params.vcpus - params.readers
+        };
+        let nested = params
+            .nested_locks
+            .min(MOST_NESTED as u64)
+            .min(params.locks - 1);
+        start::<M>(vcpu);
+
+        let mut longest = 0;
+        while current_phase(vcpu) != phase::STOP {
+            if self.one_in(SLEEP_TURNS) {
+                M::hold_off(JIFFY_NS);
+            }
+            let around = self.choice.below(1 << nested);
+            let mut held: [Option<Held>; MOST_NESTED] = [const { None }; MOST_NESTED];
+            for (i, (held, slot)) in held.iter_mut().zip(&slots[1..]).enumerate() {
+                if around >> i & 1 != 0 {
+                    *held = Some(self.acquire::<L>(slot, reader));
+                    vcpu.count(Counter::Around, 1);
+                }
+            }
+            if around == 0 || !self.one_in(100) {
+                self.turn::<L, RW>(&slots[0], reader, of_its_kind, &mut longest);
+            }
+            for (held, slot) in held.into_iter().zip(&slots[1..]).rev() {
+                if let Some(held) = held {
+                    self.release::<L>(slot, &held);
+                }
+            }
+            self.pause();
+        }
+    }
+
+    /// Takes the lock under torture, holds it for a while, and releases it.
+    fn turn<L: RawRwLock, const RW: bool>(
+        &mut self,
+        slot: &LockSlot,
+        reader: bool,
+        of_its_kind: u64,
+        longest: &mut u64,
+    ) {
+        let vcpu = self.vcpu;
+        let asked = M::now();
+        vcpu.wait_since.store(asked, Relaxed);
+        let held = self.acquire::<L>(slot, reader);
+        let wait = M::now().saturating_sub(asked);
+        vcpu.wait_since.store(0, Relaxed);
+        if wait > *longest {
+            *longest = wait;
+            vcpu.wait_max.store(wait, Relaxed);
+        }
+        vcpu.count(Counter::Acquisitions, 1);
+        if reader {
+            vcpu.count(Counter::Reads, 1);
+        }
+        let limit = self.params.acquire_limit_ns;
+        if !reader && limit > 0 && wait > M::ticks(limit) {
+            vcpu.count(Counter::Late, 1);
+        }
+        match self.hold::<RW>(reader, of_its_kind) {
+            Hold::Ns(ns) => self.delay(ns),
+            Hold::Preempted => M::hold_off(PREEMPT_NS),
+        }
+        self.release::<L>(slot, &held);
+    }
+
+    fn acquire<L: RawRwLock>(&self, slot: &LockSlot, reader: bool) -> Held {
+        let lock: &L = lock_of(slot);
+        if reader {
+            lock.read();
+            Held::Read(slot.read_enter())
+        } else {
+            lock.write();
+            slot.enter(self.vcpu.cpu + 1);
+            Held::Write
+        }
+    }
+
+    fn release<L: RawRwLock>(&self, slot: &LockSlot, held: &Held) {
+        let lock: &L = lock_of(slot);
+        let well = match *held {
+            Held::Read(entered) => {
+                let well = slot.read_leave(entered);
+                lock.read_unlock();
+                well
+            }
+            Held::Write => {
+                let well = slot.leave(self.vcpu.cpu + 1);
+                lock.write_unlock();
+                well
+            }
+        };
+        if !well {
+            self.vcpu.count(Counter::Violations, 1);
+        }
+    }
+
+    fn hold<const RW: bool>(&mut self, reader: bool, of_its_kind: u64) -> Hold {
+        let long = self.params.long_hold_ns;
+        let long_ms = long.div_ceil(1_000_000);
+        if long > 0 && self.one_in(of_its_kind.saturating_mul(2000).saturating_mul(long_ms)) {
+            return Hold::Ns(long);
+        }
+        match (RW, reader) {
+            (true, true) => Hold::Ns(READ_NS),
+            (true, false) => Hold::Ns(SHORT_NS),
+            (false, _) if self.one_in(of_its_kind.saturating_mul(400)) => Hold::Ns(SHORT_NS),
+            (false, _) if self.one_in(of_its_kind.saturating_mul(20_000)) => Hold::Preempted,
+            (false, _) => Hold::Ns(0),
+        }
+    }
+
+    /// Whether this is the one time in `n`, or in 2^32.
+    fn one_in(&mut self, n: u64) -> bool {
+        self.choice.below(n.min(1 << 32)) == 0
+    }
+
+    /// Lets `ns` pass, on this CPU or off it.
+    fn delay(&self, ns: u64) {
+        if ns == 0 {
+            return;
+        }
+        let (since, ticks) = (M::now(), M::ticks(ns));
+        while M::now().saturating_sub(since) < ticks && current_phase(self.vcpu) != phase::STOP {
+            M::relax();
+        }
+    }
+
+    /// Halts for as long as the host wants vCPUs to pause. It kicks them when that is over.
+    fn pause(&self) {
+        let word = &self.vcpu.header().control.pause;
+        if word.load(Relaxed) == 0 {
+            return;
+        }
+        self.vcpu.task.store(Task::Paused as u32, Relaxed);
+        while word.load(Relaxed) != 0 && current_phase(self.vcpu) != phase::STOP {
+            M::halt_while(word, |pause| pause != 0);
+        }
+        self.vcpu.task.store(Task::Working as u32, Relaxed);
+    }
+}
+
+/// The lock in `slot`.
+#[allow(unsafe_code)] // A slot holds a lock of a type known only here.
+#[inline(always)]
+fn lock_of<L: RawRwLock>(slot: &LockSlot) -> &L {
+    // SAFETY: vCPU 0 has put an `L` there (construct()) before any vCPU left start(), and nothing
+    // else is ever put there. Locks are Sync.
+    unsafe { &*slot.lock_bytes().cast::<L>() }
+}
+
+/// Puts a new lock into `slot`.
+#[allow(unsafe_code)]
+fn construct<L: RawRwLock>(slot: &LockSlot) {
+    const { assert!(size_of::<L>() <= LOCK_BYTES && align_of::<L>() <= align_of::<LockSlot>()) };
+    // SAFETY: the space is large and aligned enough (above), made of atomics, hence writable
+    // through a shared reference, and no other vCPU looks at it before the host ends PREPARE.
+    unsafe { slot.lock_bytes().cast::<L>().cast_mut().write(L::new()) };
+}
