@@ -9,4 +9,5 @@ pub mod record;
 pub mod report;
 pub mod scenario;
 pub mod session;
+pub mod torture;
 pub mod trace;

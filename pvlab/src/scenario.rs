@@ -45,6 +45,9 @@ pub struct Scenario {
     /// Preemption on demand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preempt: Option<Preempt>,
+    /// Torture the lock, instead of working with it as `workload` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub torture: Option<Torture>,
     /// Fault injection: kicks are dropped, so that halted waiters sleep for ever.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub drop_kicks: bool,
@@ -69,6 +72,27 @@ impl Scenario {
             Placement::Map(map) => Some(map[vcpu]),
         }
     }
+}
+
+/// How a lock is tortured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Torture {
+    /// Length of the rare long holds; zero: there are none.
+    #[serde(with = "nanoseconds", rename = "long_hold_ns")]
+    pub long_hold: Duration,
+    /// Locks that may be held around the one under torture, 0 to 8.
+    pub nested_locks: usize,
+    /// Longest time that a writer's acquisition may take; zero: any.
+    #[serde(with = "nanoseconds", rename = "acquire_limit_ns")]
+    pub acquire_limit: Duration,
+    /// Everybody pauses for that long after each time of that length; zero: never.
+    #[serde(with = "nanoseconds", rename = "stutter_ns")]
+    pub stutter: Duration,
+    /// How often another CPU is left idle; zero: all are used all the time.
+    #[serde(with = "nanoseconds", rename = "shuffle_interval_ns")]
+    pub shuffle_interval: Duration,
+    /// Whether writers' threads have real-time scheduling (SCHED_FIFO).
+    pub writer_fifo: bool,
 }
 
 /// Preemption on demand: somebody is held off its CPU now and then.

@@ -36,6 +36,7 @@ pub(crate) fn scenario(lock: LockKind) -> Scenario {
         watchdog: Duration::from_secs(10),
         numa_nodes: 1,
         preempt: None,
+        torture: None,
         drop_kicks: false,
     }
 }

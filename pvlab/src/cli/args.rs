@@ -1,5 +1,6 @@
 //! Commands and options.
 
+use super::torture;
 use super::values::{self, CpuList, LockParser, PlacementArg};
 use crate::report::Format;
 use crate::scenario::{Cpl, Lock, MachineKind, Preempt, VmSpec};
@@ -16,7 +17,8 @@ Examples:
   pvlab run --lock ticket --vcpus 8  one guest, in detail
   pvlab doctor                       what this host can do
 
-Exit codes: 0 done, 1 failed or interrupted, 2 wrong usage, 3 a lock broke mutual exclusion.
+Exit codes: 0 done, 1 failed or interrupted, 2 wrong usage, 3 a lock broke mutual exclusion or failed
+under torture.
 Environment: RUST_LOG=vmm=debug shows what the virtual machine monitor does, on standard error.";
 
 const COMPARE_EXAMPLES: &str = "\
@@ -82,6 +84,9 @@ pub(super) enum Command {
     /// Trace every halt, kick and preemption, and account for every nanosecond of waiting.
     #[command(after_help = TRACE_EXAMPLES)]
     Trace(Box<TraceArgs>),
+    /// Torture a lock as locktorture does, and say whether it stood it.
+    #[command(after_help = torture::EXAMPLES)]
+    Torture(Box<torture::TortureArgs>),
     /// Tell what this host is, what halts and kicks cost on it, and what will not work.
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),
@@ -351,7 +356,7 @@ impl From<ShortFormatArg> for Format {
     }
 }
 
-fn machine() -> impl TypedValueParser<Value = MachineKind> {
+pub(super) fn machine() -> impl TypedValueParser<Value = MachineKind> {
     PossibleValuesParser::new([MachineKind::Kvm.name(), MachineKind::Threads.name()]).map(|name| {
         if name == MachineKind::Kvm.name() {
             MachineKind::Kvm
@@ -361,7 +366,7 @@ fn machine() -> impl TypedValueParser<Value = MachineKind> {
     })
 }
 
-fn cpl() -> impl TypedValueParser<Value = Cpl> {
+pub(super) fn cpl() -> impl TypedValueParser<Value = Cpl> {
     PossibleValuesParser::new(["auto", "0", "3"]).map(|level| match level.as_str() {
         "0" => Cpl::Cpl0,
         "3" => Cpl::Cpl3,

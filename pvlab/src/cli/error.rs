@@ -243,6 +243,45 @@ pub enum Usage {
     /// Two tables in one CSV.
     #[error("--explain does not fit into CSV, which has one table; use --format json")]
     ExplainCsv,
+    /// Readers of a lock that has no read side.
+    #[error(
+        "--readers {readers}: '{lock}' has no read side, it can be taken only exclusively;          locks with one: {with}"
+    )]
+    NoReadSide {
+        /// How many were asked for.
+        readers: usize,
+        /// The lock.
+        lock: String,
+        /// Locks that have one.
+        with: String,
+    },
+    /// Nobody to torture the lock.
+    #[error("no writers and no readers: give at least one of {0}")]
+    NoThreads(&'static str),
+    /// Real-time threads that would keep each other off their CPU for ever.
+    #[error(
+        "--writer-fifo: {writers} writers on {cpus} CPUs (one of them idle in turn, unless          --shuffle-interval is 0): a spinning real-time thread never leaves its CPU to another;          give each writer a CPU"
+    )]
+    FifoOvercommitted {
+        /// Writers.
+        writers: usize,
+        /// CPUs.
+        cpus: usize,
+    },
+    /// The watchdog would bark at a long hold.
+    #[error(
+        "--watchdog {} is not longer than --long-hold {}; make it longer",
+        humantime::format_duration(*.watchdog), humantime::format_duration(*.hold)
+    )]
+    ImpatientTorture {
+        /// Its patience.
+        watchdog: Duration,
+        /// A long hold.
+        hold: Duration,
+    },
+    /// A way to call a lock that this command does not know.
+    #[error("--lock {0}: torture calls locks directly; leave the way out")]
+    TortureDispatch(String),
     /// RUST_LOG does not parse.
     #[error("RUST_LOG='{directives}': {why}; write for example RUST_LOG=vmm=debug")]
     LogFilter {

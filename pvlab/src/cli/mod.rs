@@ -5,7 +5,7 @@
 //! | 0 | done |
 //! | 1 | it could not be done, or was interrupted |
 //! | 2 | it was asked for wrongly |
-//! | 3 | a lock broke mutual exclusion |
+//! | 3 | a lock broke mutual exclusion, or failed under torture |
 
 mod args;
 mod compare;
@@ -18,6 +18,7 @@ mod output;
 mod progress;
 mod request;
 mod run;
+mod torture;
 mod trace;
 mod values;
 
@@ -36,7 +37,7 @@ const DONE: u8 = 0;
 const FAILED: u8 = 1;
 /// The command line was wrong.
 const USAGE: u8 = 2;
-/// A lock broke mutual exclusion.
+/// A lock broke mutual exclusion, or failed under torture.
 const BROKEN: u8 = 3;
 
 /// Parses the command line, does what it says, and returns the exit code.
@@ -58,6 +59,7 @@ fn dispatch(cli: Cli) -> Result<u8, CliError> {
         Command::Compare(args) => compare::compare(&args),
         Command::Run(args) => run::run(&args),
         Command::Trace(args) => trace::trace(&args),
+        Command::Torture(args) => torture::torture(&args),
         Command::Doctor(args) => {
             let target = output::Target::check(args.output.as_deref())?;
             target.write(&doctor::run(args.format.into())?)?;

@@ -121,6 +121,7 @@ pub(super) fn request(
             watchdog: common.watchdog,
             numa_nodes: common.mix.numa_nodes,
             preempt: common.preempt,
+            torture: None,
             drop_kicks: common.drop_kicks,
         },
         machine_reason,

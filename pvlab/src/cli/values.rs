@@ -4,6 +4,7 @@ use crate::host::parse_cpu_list;
 use crate::scenario::{Lock, Preempt, UnknownLock, VmSpec, Whom};
 use clap::builder::{PossibleValue, TypedValueParser};
 use guest::workload::nested::MAX_CONTEXTS;
+use guest::workload::torture::MOST_NESTED;
 use pvlock::LockKind;
 use std::time::Duration;
 
@@ -237,6 +238,15 @@ pub(super) fn positive(text: &str) -> Result<u64, ValueError> {
         0 => Err(ValueError::Zero),
         number => Ok(number),
     }
+}
+
+/// Threads of one role under torture.
+pub(super) fn threads(text: &str) -> Result<usize, ValueError> {
+    count(text, 0, 1 << 20)
+}
+
+pub(super) fn nested_locks(text: &str) -> Result<usize, ValueError> {
+    count(text, 0, MOST_NESTED as u64)
 }
 
 /// A number of things from `least` to `most`.

@@ -5,11 +5,12 @@ mod noise;
 mod threads;
 mod weights;
 
-use crate::scenario::{Cpl, MachineKind, Mix, Scenario, Whom};
+use crate::scenario::{Cpl, MachineKind, Mix, Scenario, Torture, Whom};
 use guest::abi::{Params, Workload, flags, preempt};
 use rustix::process::Pid;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
+use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 use vmm::host_trace::HostEvent;
 use vmm::{Event, Region, VmmError};
@@ -106,12 +107,30 @@ pub fn start(
         preempt_ns: scenario.preempt.map_or(0, |p| p.ns.into()),
         ..Params::default()
     };
+    let params = match scenario.torture {
+        Some(torture) => torture_params(torture, params),
+        None => params,
+    };
     let started = launch(scenario.machine, scenario.cpl, params, affinity)?;
     if skewed {
         let table = weights::zipf(workload.locks, workload.skew);
         started.0.region().set_weights(&table)?;
     }
     Ok(started)
+}
+
+fn torture_params(torture: Torture, params: Params) -> Params {
+    Params {
+        workload: Workload::Torture as u64,
+        long_hold_ns: nanoseconds(torture.long_hold),
+        nested_locks: torture.nested_locks as u64,
+        acquire_limit_ns: nanoseconds(torture.acquire_limit),
+        ..params
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A share from 0 to 1 as a multiple of 2^-32.

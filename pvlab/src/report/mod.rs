@@ -10,10 +10,12 @@ mod headline;
 pub mod human;
 mod mix;
 mod run;
+mod torture;
 
 pub use compare::CompareReport;
 pub use headline::headline;
 pub use run::{RunReport, interval_lines};
+pub use torture::TortureReport;
 
 use crate::host::Host;
 use serde::Serialize;

@@ -7,23 +7,28 @@ use crate::record::Record;
 use crate::scenario::Scenario;
 use crate::trace::Collector;
 use std::cell::RefCell;
+use std::future::Future;
+use std::pin::{Pin, pin};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The control plane. It lives as long as its thread, so that a Ctrl-C between two runs is noticed
 /// by the next.
-pub(super) struct Control {
+pub(crate) struct Control {
     runtime: Runtime,
     interrupt: Signal,
     terminate: Signal,
 }
+
+/// Ends when Ctrl-C is typed, or the process is asked to end.
+pub(crate) type Signalled<'a> = Pin<&'a mut dyn Future<Output = ()>>;
 
 thread_local! {
     static CONTROL: RefCell<Option<Control>> = const { RefCell::new(None) };
 }
 
 /// Calls `f` with this thread's control plane.
-pub(super) fn with_control<T>(
+pub(crate) fn with_control<T>(
     f: impl FnOnce(&mut Control) -> Result<T, RunError>,
 ) -> Result<T, RunError> {
     CONTROL.with_borrow_mut(|control| match control {
@@ -48,6 +53,24 @@ impl Control {
         })
     }
 
+    /// Carries out `course`, which is given what tells it of Ctrl-C.
+    pub(crate) fn carry_out<T>(&mut self, course: impl AsyncFnOnce(Signalled<'_>) -> T) -> T {
+        let Self {
+            runtime,
+            interrupt,
+            terminate,
+        } = self;
+        runtime.block_on(async {
+            let signalled = pin!(async {
+                tokio::select! {
+                    _ = interrupt.recv() => {}
+                    _ = terminate.recv() => {}
+                }
+            });
+            course(signalled).await
+        })
+    }
+
     pub(super) fn run(
         &mut self,
         scenario: &Scenario,
@@ -55,19 +78,7 @@ impl Control {
         observer: &mut dyn Observer,
         collector: Option<&mut Collector>,
     ) -> Result<Record, RunError> {
-        let Self {
-            runtime,
-            interrupt,
-            terminate,
-        } = self;
-        runtime.block_on(async {
-            let signalled = async {
-                tokio::select! {
-                    _ = interrupt.recv() => {}
-                    _ = terminate.recv() => {}
-                }
-            };
-            tokio::pin!(signalled);
+        self.carry_out(async |mut signalled| {
             observer.phase("launching");
             let mut run = Run::launch(scenario, collector)?;
             tokio::select! {

@@ -3,7 +3,7 @@
 use crate::machine::RunningVm;
 use crate::scenario::VmSpec;
 use crate::trace::CollectError;
-use guest::abi::Counter;
+use guest::abi::{Counter, Task};
 use pvlock::qspinlock::pv;
 use std::fmt;
 use std::io;
@@ -26,6 +26,14 @@ pub enum RunError {
     /// The noise could not be started.
     #[error("cannot start the noise threads: {0}")]
     Noise(#[source] io::Error),
+    /// Real-time scheduling was refused.
+    #[error(
+        "the host refuses real-time scheduling (SCHED_FIFO): {0}; it takes CAP_SYS_NICE, or leave out --writer-fifo"
+    )]
+    Fifo(#[source] io::Error),
+    /// A vCPU's thread could not be moved or made less important.
+    #[error("cannot set how a vCPU's thread is scheduled: {0}")]
+    Scheduling(#[source] io::Error),
     /// A machine failed.
     #[error(transparent)]
     Machine(#[from] VmmError),
@@ -73,6 +81,10 @@ pub struct Stuck {
     pub acquisitions: u64,
     /// Times a lock was seen not to exclude.
     pub violations: u64,
+    /// vCPUs that are halted.
+    pub halted: usize,
+    /// vCPUs that have ended.
+    pub ended: usize,
     /// A line for each lock in use.
     locks: Vec<String>,
     /// What each vCPU is doing, and its places in queues.
@@ -88,6 +100,14 @@ impl Stuck {
         machine: &dyn RunningVm,
     ) -> Result<Self, RegionError> {
         let region = machine.region();
+        let (mut halted, mut ended) = (0, 0);
+        for vcpu in 0..region.layout().vcpus() {
+            match region.task(vcpu)? {
+                Task::Done => ended += 1,
+                _ if machine.is_halted(vcpu) => halted += 1,
+                _ => {}
+            }
+        }
         // The queue first: taking the registers disturbs it.
         let mut locks = Vec::new();
         for i in 0..region.layout().locks() {
@@ -120,6 +140,8 @@ impl Stuck {
             silent_for,
             acquisitions,
             violations,
+            halted,
+            ended,
             locks,
             vcpus,
         })
@@ -157,6 +179,18 @@ impl fmt::Display for Stuck {
             self.silent_for.as_secs_f64(),
             self.acquisitions
         )?;
+        if self.halted > 0 && self.halted + self.ended == self.spec.vcpus {
+            let who = match self.ended {
+                0 => "all vCPUs",
+                _ => "all vCPUs that have not ended",
+            };
+            write!(
+                f,
+                "\n  a wake-up was lost: {who} are halted and nobody is left to kick them"
+            )?;
+        } else if self.halted > 0 {
+            write!(f, "\n  {} vCPUs are halted, the others run", self.halted)?;
+        }
         if self.violations > 0 {
             write!(
                 f,

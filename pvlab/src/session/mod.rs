@@ -20,6 +20,9 @@ use std::time::Duration;
 
 pub use error::{RunError, Stuck};
 
+pub(crate) use control::with_control;
+pub(crate) use run::{POLL, Run, Watched};
+
 /// Is told how a run goes.
 pub trait Observer {
     /// Called when the phase changes: "launching", "warming up", "measuring", "stopping".

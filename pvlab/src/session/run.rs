@@ -13,31 +13,31 @@ use tokio::time::sleep;
 use vmm::Event;
 
 /// How often to look whether vCPUs are prepared, or done.
-pub(super) const POLL: Duration = Duration::from_micros(500);
+pub(crate) const POLL: Duration = Duration::from_micros(500);
 
 /// A run under way.
-pub(super) struct Run<'a> {
-    pub(super) scenario: &'a Scenario,
+pub(crate) struct Run<'a> {
+    pub(crate) scenario: &'a Scenario,
     pub(super) launched: Instant,
-    pub(super) vms: Vec<Watched>,
+    pub(crate) vms: Vec<Watched>,
     pub(super) collector: Option<&'a mut Collector>,
     _noise: Noise,
 }
 
 /// A VM and what is known of it.
-pub(super) struct Watched {
-    pub(super) machine: Box<dyn RunningVm>,
+pub(crate) struct Watched {
+    pub(crate) machine: Box<dyn RunningVm>,
     pub(super) events: UnboundedReceiver<Event>,
     /// The number of its first vCPU, counted through all VMs.
     pub(super) first: usize,
     /// On the VM's clock.
     pub(super) launched: u64,
     pub(super) acquisitions: u64,
-    pub(super) last_progress: Instant,
+    pub(crate) last_progress: Instant,
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn launch(
+    pub(crate) fn launch(
         scenario: &'a Scenario,
         collector: Option<&'a mut Collector>,
     ) -> Result<Self, RunError> {
@@ -70,7 +70,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    pub(super) fn all_are(&self, task: Task) -> Result<bool, RunError> {
+    pub(crate) fn all_are(&self, task: Task) -> Result<bool, RunError> {
         for vm in &self.vms {
             let region = vm.machine.region();
             for vcpu in 0..region.layout().vcpus() {
@@ -93,7 +93,7 @@ impl<'a> Run<'a> {
     }
 
     /// Handles what vCPUs have said. An error if one has failed.
-    pub(super) fn listen(&mut self) -> Result<(), RunError> {
+    pub(crate) fn listen(&mut self) -> Result<(), RunError> {
         for (vm, watched) in self.vms.iter_mut().enumerate() {
             while let Ok(event) = watched.events.try_recv() {
                 match event {
@@ -111,20 +111,39 @@ impl<'a> Run<'a> {
 
     /// The watchdog: an error if a VM has made no acquisition for too long.
     pub(super) fn watch(&mut self) -> Result<(), RunError> {
-        for (number, vm) in self.vms.iter_mut().enumerate() {
-            let acquisitions = vm.machine.region().acquisitions()?;
-            if acquisitions != vm.acquisitions {
-                vm.acquisitions = acquisitions;
-                vm.last_progress = Instant::now();
-            } else if vm.last_progress.elapsed() > self.scenario.watchdog && !done(vm)? {
-                return Err(stuck(self.scenario, number, vm));
+        for number in 0..self.vms.len() {
+            if self.silence(number)? > self.scenario.watchdog && !done(&self.vms[number])? {
+                return Err(Box::new(self.stuck(number)?).into());
             }
         }
         Ok(())
     }
 
+    /// For how long VM `number` has made no acquisition.
+    pub(crate) fn silence(&mut self, number: usize) -> Result<Duration, RunError> {
+        let vm = &mut self.vms[number];
+        let acquisitions = vm.machine.region().acquisitions()?;
+        if acquisitions != vm.acquisitions {
+            vm.acquisitions = acquisitions;
+            vm.last_progress = Instant::now();
+        }
+        Ok(vm.last_progress.elapsed())
+    }
+
+    /// What is to be told of VM `number`, which makes no progress.
+    pub(crate) fn stuck(&self, number: usize) -> Result<Stuck, RunError> {
+        let vm = &self.vms[number];
+        let spec = self.scenario.vms[number];
+        Ok(Stuck::new(
+            number,
+            spec,
+            vm.last_progress.elapsed(),
+            &*vm.machine,
+        )?)
+    }
+
     /// Listens and watches until `condition` holds.
-    pub(super) async fn wait_until(
+    pub(crate) async fn wait_until(
         &mut self,
         every: Duration,
         mut condition: impl FnMut(&mut Self) -> Result<bool, RunError>,
@@ -139,7 +158,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    pub(super) fn enter(&mut self, phase: u32) -> Result<(), RunError> {
+    pub(crate) fn enter(&mut self, phase: u32) -> Result<(), RunError> {
         for vm in &mut self.vms {
             vm.machine.region().set_phase(phase)?;
             vm.last_progress = Instant::now();
@@ -147,7 +166,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    pub(super) fn kick_all(&self) -> Result<(), RunError> {
+    pub(crate) fn kick_all(&self) -> Result<(), RunError> {
         for vm in &self.vms {
             for vcpu in 0..vm.machine.region().layout().vcpus() {
                 vm.machine.kick(vcpu)?;
@@ -157,7 +176,7 @@ impl<'a> Run<'a> {
     }
 
     /// Waits until every vCPU has prepared itself and halts.
-    pub(super) async fn prepared(&mut self) -> Result<(), RunError> {
+    pub(crate) async fn prepared(&mut self) -> Result<(), RunError> {
         self.wait_until(POLL, |run| run.all_are(Task::Ready)).await
     }
 
@@ -198,14 +217,6 @@ pub(super) fn done(vm: &Watched) -> Result<bool, RunError> {
         }
     }
     Ok(true)
-}
-
-fn stuck(scenario: &Scenario, number: usize, vm: &Watched) -> RunError {
-    let silent_for = vm.last_progress.elapsed();
-    match Stuck::new(number, scenario.vms[number], silent_for, &*vm.machine) {
-        Ok(stuck) => Box::new(stuck).into(),
-        Err(e) => e.into(),
-    }
 }
 
 pub(super) fn seconds(ticks: u64, machine: &dyn RunningVm) -> f64 {

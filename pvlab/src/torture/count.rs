@@ -1,0 +1,144 @@
+//! Counting: what each thread has done, and what all of a role have.
+
+use super::{Interval, Role};
+use crate::machine::RunningVm;
+use crate::scenario::Scenario;
+use guest::abi::{Counter, VcpuArea};
+use pvlock::LockEvent;
+use serde::Serialize;
+use std::mem::offset_of;
+use vmm::region::RegionError;
+
+/// What one thread has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Count {
+    pub(super) acquisitions: u64,
+    pub(super) around: u64,
+    pub(super) violations: u64,
+    pub(super) late: u64,
+    pub(super) contended: u64,
+}
+
+impl Count {
+    /// That of each vCPU.
+    pub(super) fn all(vm: &dyn RunningVm) -> Result<Vec<Self>, RegionError> {
+        let region = vm.region();
+        (0..region.layout().vcpus())
+            .map(|vcpu| {
+                let counters = region.counters(vcpu)?;
+                let of = |counter: Counter| counters[counter.index()];
+                Ok(Self {
+                    acquisitions: of(Counter::Acquisitions),
+                    around: of(Counter::Around),
+                    violations: of(Counter::Violations),
+                    late: of(Counter::Late),
+                    contended: of(Counter::Lock(LockEvent::Contended)),
+                })
+            })
+            .collect()
+    }
+
+    /// Failures, in locktorture's sense.
+    pub(super) fn failures(&self) -> u64 {
+        self.violations + self.late
+    }
+}
+
+/// What all threads of one role have done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Tally {
+    /// Their acquisitions.
+    pub total: u64,
+    /// The most acquisitions of one of them.
+    pub max: u64,
+    /// The least.
+    pub min: u64,
+    /// Their failures.
+    pub fail: u64,
+    /// The most failures of one of them.
+    pub fail_max: u64,
+    /// The least.
+    pub fail_min: u64,
+}
+
+impl Tally {
+    pub(super) fn of(counts: &[Count]) -> Self {
+        let acquisitions = || counts.iter().map(|count| count.acquisitions);
+        let failures = || counts.iter().map(Count::failures);
+        Self {
+            total: acquisitions().sum(),
+            max: acquisitions().max().unwrap_or(0),
+            min: acquisitions().min().unwrap_or(0),
+            fail: failures().sum(),
+            fail_max: failures().max().unwrap_or(0),
+            fail_min: failures().min().unwrap_or(0),
+        }
+    }
+}
+
+impl Interval {
+    /// Of what the threads have done until `at_s` seconds after the start.
+    pub(super) fn new(scenario: &Scenario, at_s: f64, counts: &[Count]) -> Self {
+        let (writers, readers) = counts.split_at(scenario.writers());
+        let shared = scenario.vms[0].lock.kind.is_rw();
+        Self {
+            at_s,
+            writes: Tally::of(writers),
+            reads: shared.then(|| Tally::of(readers)),
+        }
+    }
+}
+
+/// Acquisitions for writing, nested ones included, as the threads have counted them.
+pub(super) fn exclusive(scenario: &Scenario, counts: &[Count]) -> u64 {
+    let writers = (0..counts.len()).filter(|&vcpu| scenario.role(vcpu).0 == Role::Writer);
+    writers
+        .map(|vcpu| counts[vcpu].acquisitions + counts[vcpu].around)
+        .sum()
+}
+
+/// The same as counted under the locks.
+pub(super) fn entries(vm: &dyn RunningVm) -> Result<u64, RegionError> {
+    let region = vm.region();
+    (0..region.layout().locks())
+        .map(|lock| Ok(region.lock(lock)?.2))
+        .sum()
+}
+
+/// The wait that vCPU `vcpu` is in, in ticks; 0 if it is in none.
+pub(super) fn waiting(vm: &dyn RunningVm, vcpu: usize) -> Result<u64, RegionError> {
+    match vm
+        .region()
+        .vcpu_word(vcpu, offset_of!(VcpuArea, wait_since))?
+    {
+        0 => Ok(0),
+        since => Ok(vm.now().saturating_sub(since)),
+    }
+}
+
+/// The longest wait of vCPU `vcpu`, in ticks, the one included that it is in.
+pub(super) fn longest_wait(vm: &dyn RunningVm, vcpu: usize) -> Result<u64, RegionError> {
+    let done = vm
+        .region()
+        .vcpu_word(vcpu, offset_of!(VcpuArea, wait_max))?;
+    Ok(done.max(waiting(vm, vcpu)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn max_and_min_are_of_acquisitions_and_separately_of_failures() {
+        let count = |acquisitions, violations, late| Count {
+            acquisitions,
+            violations,
+            late,
+            ..Count::default()
+        };
+        let tally = Tally::of(&[count(10, 0, 1), count(3, 2, 0), count(7, 0, 0)]);
+        assert_eq!((tally.total, tally.max, tally.min), (20, 10, 3));
+        assert_eq!((tally.fail, tally.fail_max, tally.fail_min), (3, 2, 0));
+        assert_eq!(Tally::of(&[]), Tally::default());
+    }
+}

@@ -1,0 +1,67 @@
+//! How threads are scheduled: less important than others, or real-time; and moved about.
+
+use crate::scenario::{Scenario, Torture};
+use crate::session::{Run, RunError};
+use vmm::thread::{set_affinity_of, set_fifo, set_nice};
+
+/// Niceness of the threads, as of locktorture's.
+const NICE: i32 = 19;
+/// Real-time priority of writers, if they have one, and of the control plane then: it must get a
+/// CPU from them.
+const WRITERS: i32 = 1;
+const CONTROL: i32 = 2;
+
+/// The scheduling of a test's threads. Dropping it makes the calling thread an ordinary one again.
+pub(super) struct Scheduling {
+    fifo: bool,
+}
+
+impl Scheduling {
+    /// Sets it up.
+    pub(super) fn begin(run: &Run<'_>, torture: &Torture) -> Result<Self, RunError> {
+        let this = Self {
+            fifo: torture.writer_fifo,
+        };
+        if this.fifo {
+            set_fifo(None, Some(CONTROL)).map_err(RunError::Fifo)?;
+        }
+        for (vcpu, tid) in tids(run) {
+            if this.fifo && vcpu < run.scenario.writers() {
+                set_fifo(Some(tid), Some(WRITERS)).map_err(RunError::Fifo)?;
+            } else {
+                set_nice(tid, NICE).map_err(RunError::Scheduling)?;
+            }
+        }
+        Ok(this)
+    }
+}
+
+impl Drop for Scheduling {
+    fn drop(&mut self) {
+        if self.fifo {
+            // It can fail only if there is no such thread.
+            let _ = set_fifo(None, None);
+        }
+    }
+}
+
+/// Moves all threads to all CPUs but one: each in turn, and after the last none is left out for once,
+/// or two CPUs would never work at the same time. `number` counts the calls from 0.
+pub(super) fn shuffle(run: &Run<'_>, number: usize) -> Result<(), RunError> {
+    let rest = rest(run.scenario, number);
+    for (_, tid) in tids(run) {
+        set_affinity_of(Some(tid), &rest).map_err(RunError::Scheduling)?;
+    }
+    Ok(())
+}
+
+fn rest(scenario: &Scenario, number: usize) -> Vec<usize> {
+    let idle = number % (scenario.cpus.len() + 1);
+    let others = scenario.cpus.iter().enumerate().filter(|&(i, _)| i != idle);
+    others.map(|(_, &cpu)| cpu).collect()
+}
+
+fn tids(run: &Run<'_>) -> impl Iterator<Item = (usize, rustix::process::Pid)> {
+    let vm = &run.vms[0];
+    (0..vm.machine.region().layout().vcpus()).filter_map(|vcpu| Some((vcpu, vm.machine.tid(vcpu)?)))
+}

@@ -1,0 +1,77 @@
+//! The end of a test: getting everybody to stop, also those that wait for a slow lock.
+
+use crate::session::{POLL, Run, RunError, Stuck};
+use guest::abi::{Task, phase};
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
+
+/// How long threads get to stop by themselves. Waiters of a fair lock must take it in turn first, and
+/// each turn lasts until the host runs the one whose turn it is.
+const GRACE: Duration = Duration::from_secs(2);
+/// If all that have not ended are halted for this long, nobody will ever kick them.
+const LOST_AFTER: Duration = Duration::from_secs(2);
+
+/// How a test ended.
+#[derive(Default)]
+pub(super) struct End {
+    /// vCPUs that have not ended.
+    pub(super) given_up: Vec<usize>,
+    /// A wake-up was lost.
+    pub(super) lost: Option<Stuck>,
+}
+
+/// Tells everybody to stop, and waits for a while until they have.
+pub(super) async fn stop(run: &mut Run<'_>) -> Result<End, RunError> {
+    run.vms[0].machine.region().set_pause(false)?;
+    run.enter(phase::STOP)?;
+    let begun = Instant::now();
+    let mut all_halted_since = None;
+    loop {
+        run.listen()?;
+        wake_pausing(run)?;
+        let given_up = unfinished(run)?;
+        if given_up.is_empty() {
+            return Ok(End::default());
+        }
+        let machine = &run.vms[0].machine;
+        if given_up.iter().all(|&vcpu| machine.is_halted(vcpu)) {
+            let since = all_halted_since.get_or_insert_with(Instant::now);
+            if since.elapsed() >= LOST_AFTER {
+                let lost = Some(run.stuck(0)?);
+                return Ok(End { given_up, lost });
+            }
+        } else {
+            all_halted_since = None;
+            if begun.elapsed() >= GRACE {
+                return Ok(End {
+                    given_up,
+                    lost: None,
+                });
+            }
+        }
+        sleep(POLL * 4).await;
+    }
+}
+
+/// Kicks those that pause (or have not begun), and nobody else: a kick from outside would hide that
+/// the lock has forgotten its own.
+pub(super) fn wake_pausing(run: &Run<'_>) -> Result<(), RunError> {
+    let machine = &run.vms[0].machine;
+    for vcpu in 0..machine.region().layout().vcpus() {
+        if matches!(machine.region().task(vcpu)?, Task::Ready | Task::Paused) {
+            machine.kick(vcpu)?;
+        }
+    }
+    Ok(())
+}
+
+fn unfinished(run: &Run<'_>) -> Result<Vec<usize>, RunError> {
+    let region = run.vms[0].machine.region();
+    let mut unfinished = Vec::new();
+    for vcpu in 0..region.layout().vcpus() {
+        if region.task(vcpu)? != Task::Done {
+            unfinished.push(vcpu);
+        }
+    }
+    Ok(unfinished)
+}
