@@ -16,6 +16,7 @@ use guest::abi::{Doorbell, EXIT_DONE, EXIT_PANIC};
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use std::collections::BTreeMap;
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -275,8 +276,8 @@ impl Vcpu {
         self.own().target.set_halted(true);
         self.own().trace.note(HostStep::Blocked);
         let result = loop {
-            match self.own().kick.read() {
-                Ok(_) => break Ok(()),
+            match wait_for_kick(&self.own().kick) {
+                Ok(()) => break Ok(()),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {
                     count(&self.own().exits.signal);
                     if self.own().stop.load(Ordering::Acquire) {
@@ -321,6 +322,16 @@ impl Vcpu {
             *snapshot = Some(*self.registers());
         }
     }
+}
+
+/// Blocks until there is a kick, or until a signal. (`EventFd::read` goes on waiting after a signal.)
+#[allow(unsafe_code)] // An EventFd gives out its descriptor as a number only.
+fn wait_for_kick(kick: &EventFd) -> io::Result<()> {
+    // SAFETY: `kick` keeps the descriptor open.
+    let kick = unsafe { BorrowedFd::borrow_raw(kick.as_raw_fd()) };
+    let mut kicks = [0u8; size_of::<u64>()];
+    rustix::io::read(kick, &mut kicks)?;
+    Ok(())
 }
 
 fn count(counter: &AtomicU64) {

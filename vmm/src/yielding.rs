@@ -18,6 +18,7 @@
 //! 20 to 100 us at a time, and after 5.8 ms if it called `sched_yield`, which lets whoever is first in
 //! line run a whole slice, again and again. When every thread yielded, it was 1.7 against 2.3 ms.
 
+use crate::thread;
 use guest::abi::Counter;
 use rustix::process::Pid;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -114,19 +115,7 @@ impl Target {
 
     /// Time that the thread has had on a CPU; `None` if there is no thread.
     fn cpu_time(&self) -> Option<Duration> {
-        /// The clock of a thread's CPU time (CPUCLOCK_PERTHREAD | CPUCLOCK_SCHED of Linux's ABI,
-        /// which pthread_getcpuclockid makes in the same way).
-        const THREAD_CPU_TIME: libc::clockid_t = 4 | 2;
-        let tid = self.tid()?.as_raw_nonzero().get();
-        let mut time = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        #[allow(unsafe_code)]
-        // SAFETY: `time` is ours to write to. A number that is no thread's (any more) is an error.
-        let result = unsafe { libc::clock_gettime(!tid << 3 | THREAD_CPU_TIME, &raw mut time) };
-        let (s, ns) = (time.tv_sec.try_into(), time.tv_nsec.try_into());
-        (result == 0).then_some(Duration::new(s.ok()?, ns.ok()?))
+        thread::cpu_time(self.tid()?).ok()
     }
 }
 

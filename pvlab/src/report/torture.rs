@@ -140,7 +140,7 @@ impl TortureReport {
             lines.push(format!(
                 "{}, {} in all; threads moved {}",
                 plural(record.pauses.len(), "pause"),
-                time(paused.sum::<f64>() * 1e9),
+                time(paused.fold(0.0, |sum, length| sum + length) * 1e9),
                 plural(
                     usize::try_from(record.shuffles).unwrap_or(usize::MAX),
                     "time"

@@ -105,23 +105,30 @@ pub(super) fn entries(vm: &dyn RunningVm) -> Result<u64, RegionError> {
         .sum()
 }
 
-/// The wait that vCPU `vcpu` is in, in ticks; 0 if it is in none.
-pub(super) fn waiting(vm: &dyn RunningVm, vcpu: usize) -> Result<u64, RegionError> {
-    match vm
-        .region()
-        .vcpu_word(vcpu, offset_of!(VcpuArea, wait_since))?
-    {
-        0 => Ok(0),
-        since => Ok(vm.now().saturating_sub(since)),
-    }
+/// Acquisitions of each vCPU so far.
+pub(super) fn acquisitions(vm: &dyn RunningVm) -> Result<Vec<u64>, RegionError> {
+    let field = offset_of!(VcpuArea, counters) + 8 * Counter::Acquisitions.index();
+    let region = vm.region();
+    (0..region.layout().vcpus())
+        .map(|vcpu| region.vcpu_word(vcpu, field))
+        .collect()
+}
+
+/// When the wait began that vCPU `vcpu` is in, in ticks; 0 if it is in none.
+pub(super) fn waiting_since(vm: &dyn RunningVm, vcpu: usize) -> Result<u64, RegionError> {
+    vm.region()
+        .vcpu_word(vcpu, offset_of!(VcpuArea, wait_since))
 }
 
 /// The longest wait of vCPU `vcpu`, in ticks, the one included that it is in.
 pub(super) fn longest_wait(vm: &dyn RunningVm, vcpu: usize) -> Result<u64, RegionError> {
-    let done = vm
-        .region()
-        .vcpu_word(vcpu, offset_of!(VcpuArea, wait_max))?;
-    Ok(done.max(waiting(vm, vcpu)?))
+    let region = vm.region();
+    let done = region.vcpu_word(vcpu, offset_of!(VcpuArea, wait_max))?;
+    let going_on = match waiting_since(vm, vcpu)? {
+        0 => 0,
+        since => vm.now().saturating_sub(since),
+    };
+    Ok(done.max(going_on))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 mod count;
 pub mod lines;
+mod pauses;
 mod record;
 mod run;
 mod shuffle;

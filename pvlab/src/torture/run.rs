@@ -1,10 +1,11 @@
 //! The course of a test.
 
 use super::count::{Count, entries, exclusive, longest_wait};
+use super::pauses::Pauses;
 use super::shuffle::{Scheduling, shuffle};
 use super::stop::{End, stop, wake_pausing};
 use super::watch::Watch;
-use super::{Interval, Pause, Record, Thread};
+use super::{Interval, Record, Thread};
 use crate::scenario::{Length, Scenario, Torture};
 use crate::session::{POLL, Run, RunError, Stuck, with_control};
 use guest::abi::{Task, phase};
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 use tokio::time::{MissedTickBehavior, interval_at, sleep};
 
 /// How often to look at a test while it goes on.
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(100);
 /// Longer than any test.
 const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
 
@@ -74,9 +75,7 @@ struct Test<'a> {
     begun: Instant,
     watch: Watch,
     intervals: Vec<Interval>,
-    pauses: Vec<Pause>,
-    /// The pause that is going on, and the acquisitions made when everybody was seen to pause.
-    pausing: Option<(Pause, u64)>,
+    pauses: Pauses,
     shuffles: usize,
 }
 
@@ -98,8 +97,7 @@ impl<'a> Test<'a> {
             begun,
             watch,
             intervals: Vec::new(),
-            pauses: Vec::new(),
-            pausing: None,
+            pauses: Pauses::new(),
             shuffles: 0,
         })
     }
@@ -133,7 +131,7 @@ impl<'a> Test<'a> {
                 }
                 () = &mut end => break,
                 _ = intervals.tick() => self.report()?,
-                _ = stutters.tick() => self.stutter()?,
+                _ = stutters.tick() => self.pauses.stutter(&mut self.run, &mut self.watch)?,
                 _ = shuffles.tick() => {
                     shuffle(&self.run, self.shuffles)?;
                     self.shuffles += 1;
@@ -169,66 +167,29 @@ impl<'a> Test<'a> {
         Ok(())
     }
 
-    /// Makes everybody pause, or go on.
-    fn stutter(&mut self) -> Result<(), RunError> {
-        match self.pausing {
-            None => {
-                self.run.vms[0].machine.region().set_pause(true)?;
-                let from_s = self.at_s();
-                let pause = Pause {
-                    from_s,
-                    everybody_s: None,
-                    acquisitions: 0,
-                    to_s: from_s,
-                };
-                self.pausing = Some((pause, 0));
-                Ok(())
-            }
-            Some(_) => self.end_pause(),
-        }
-    }
-
-    fn end_pause(&mut self) -> Result<(), RunError> {
-        let Some((mut pause, before)) = self.pausing.take() else {
-            return Ok(());
-        };
-        let region = self.run.vms[0].machine.region();
-        if pause.everybody_s.is_some() {
-            pause.acquisitions = region.acquisitions()? - before;
-        }
-        pause.to_s = self.at_s();
-        region.set_pause(false)?;
-        wake_pausing(&self.run)?;
-        let length = Duration::from_secs_f64((pause.to_s - pause.from_s).max(0.0));
-        self.watch.paused(length);
-        self.run.vms[0].last_progress = Instant::now();
-        self.pauses.push(pause);
-        Ok(())
-    }
-
     /// Looks how everybody gets on; what there is to tell if nobody does.
     fn look(&mut self) -> Result<Option<Stuck>, RunError> {
-        if let Some((mut pause, _)) = self.pausing {
-            if pause.everybody_s.is_none() && self.run.all_are(Task::Paused)? {
-                pause.everybody_s = Some(self.at_s());
-                let before = self.run.vms[0].machine.region().acquisitions()?;
-                self.pausing = Some((pause, before));
+        if self.pauses.going_on() {
+            self.pauses.look(&mut self.run, &mut self.watch)?;
+        } else {
+            // For one that began to pause just as a pause ended.
+            wake_pausing(&self.run)?;
+            self.watch.look(&self.run.vms[0], false)?;
+            if let Some(stuck) = self.watch.stuck(&mut self.run)? {
+                return Ok(Some(stuck));
             }
-            return Ok(None);
+            if self.watch.long_halted {
+                self.pauses.call_roll(&self.run)?;
+            }
         }
-        // Again, for one that began to pause just as the pause ended.
-        wake_pausing(&self.run)?;
-        let counts = self.counts()?;
-        self.watch.look(&self.run.vms[0], &counts, false)?;
-        self.watch.stuck(&mut self.run)
+        self.watch.lost(&self.run)
     }
 
     async fn finish(mut self, interrupted: bool, stuck: Option<Stuck>) -> Result<Record, RunError> {
         let scenario = self.run.scenario;
         let measured_s = self.at_s();
-        self.end_pause()?;
-        let counts = self.counts()?;
-        self.watch.look(&self.run.vms[0], &counts, true)?;
+        self.pauses.end(&mut self.run, &mut self.watch)?;
+        self.watch.look(&self.run.vms[0], true)?;
         let vcpus = 0..scenario.vcpus();
         let longest = |run: &Run<'_>, vcpu| longest_wait(&*run.vms[0].machine, vcpu);
         let so_far = vcpus.clone().map(|vcpu| longest(&self.run, vcpu));
@@ -238,7 +199,7 @@ impl<'a> Test<'a> {
                 given_up: vcpus.collect(),
                 lost: Some(stuck),
             },
-            None => stop(&mut self.run).await?,
+            None => stop(&mut self.run, &mut self.watch).await?,
         };
         if !end.given_up.is_empty() {
             self.run.vms[0].machine.stop();
@@ -275,7 +236,7 @@ impl<'a> Test<'a> {
             exclusive: exclusive(scenario, &counts),
             entries: entries(machine)?,
             given_up: end.given_up,
-            pauses: self.pauses,
+            pauses: self.pauses.made,
             shuffles: self.shuffles as u64,
             stuck: end.lost.map(|lost| lost.to_string()),
         })

@@ -1,5 +1,6 @@
 //! The end of a test: getting everybody to stop, also those that wait for a slow lock.
 
+use super::watch::Watch;
 use crate::session::{POLL, Run, RunError, Stuck};
 use guest::abi::{Task, phase};
 use std::time::{Duration, Instant};
@@ -8,8 +9,6 @@ use tokio::time::sleep;
 /// How long threads get to stop by themselves. Waiters of a fair lock must take it in turn first, and
 /// each turn lasts until the host runs the one whose turn it is.
 const GRACE: Duration = Duration::from_secs(2);
-/// If all that have not ended are halted for this long, nobody will ever kick them.
-const LOST_AFTER: Duration = Duration::from_secs(2);
 
 /// How a test ended.
 #[derive(Default)]
@@ -21,11 +20,10 @@ pub(super) struct End {
 }
 
 /// Tells everybody to stop, and waits for a while until they have.
-pub(super) async fn stop(run: &mut Run<'_>) -> Result<End, RunError> {
+pub(super) async fn stop(run: &mut Run<'_>, watch: &mut Watch) -> Result<End, RunError> {
     run.vms[0].machine.region().set_pause(false)?;
     run.enter(phase::STOP)?;
     let begun = Instant::now();
-    let mut all_halted_since = None;
     loop {
         run.listen()?;
         wake_pausing(run)?;
@@ -33,21 +31,10 @@ pub(super) async fn stop(run: &mut Run<'_>) -> Result<End, RunError> {
         if given_up.is_empty() {
             return Ok(End::default());
         }
-        let machine = &run.vms[0].machine;
-        if given_up.iter().all(|&vcpu| machine.is_halted(vcpu)) {
-            let since = all_halted_since.get_or_insert_with(Instant::now);
-            if since.elapsed() >= LOST_AFTER {
-                let lost = Some(run.stuck(0)?);
-                return Ok(End { given_up, lost });
-            }
-        } else {
-            all_halted_since = None;
-            if begun.elapsed() >= GRACE {
-                return Ok(End {
-                    given_up,
-                    lost: None,
-                });
-            }
+        let lost = watch.lost(run)?;
+        // While all are halted it is about to be clear whether a wake-up was lost.
+        if lost.is_some() || (begun.elapsed() >= GRACE && !watch.all_are_halted()) {
+            return Ok(End { given_up, lost });
         }
         sleep(POLL * 4).await;
     }

@@ -1,34 +1,44 @@
 //! Watching: threads that starve, and a lock that is stuck.
 
 use super::Starved;
-use super::count::{Count, waiting};
+use super::count::{acquisitions, waiting_since};
 use crate::session::{Run, RunError, Stuck, Watched};
-use std::time::Duration;
-use vmm::thread::ThreadStats;
+use guest::abi::Task;
+use std::time::{Duration, Instant};
+use vmm::thread::cpu_time;
 
 /// A thread starves if it has waited for this long (or never gets the lock in the whole test),
 const STARVED_AFTER: Duration = Duration::from_secs(1);
 /// while the others made this many acquisitions, each, on average. Where waiters queue it is about one.
 const STARVED_WHILE: u64 = 20;
 
-/// From this silence on a lock is suspected to be stuck.
-const SUSPECT_AFTER: Duration = Duration::from_millis(500);
-/// A lock is stuck only if each vCPU that does not halt has had a CPU for this long in the silence: a
-/// host that has no time for the vCPUs is no fault of the lock's.
-const FAIR_CHANCE: Duration = Duration::from_millis(3);
+/// If all are halted for this long, and not all of them in a pause, then nobody will ever kick them: what
+/// is done next in the guest would have to be done by one that runs.
+const LOST_AFTER: Duration = Duration::from_millis(1500);
+/// One that is halted and has waited for this long may have missed a wake-up.
+const SUSPECT_LOST_AFTER: Duration = Duration::from_millis(500);
+
+/// A lock is stuck only if each vCPU that does not halt has had a CPU for this long in the second half of
+/// the silence, a few time slices: a host that has no time for the vCPUs is no fault of the lock's.
+const FAIR_CHANCE: Duration = Duration::from_millis(12);
 
 /// Who starves, and who gets on.
 pub(super) struct Watch {
     spells: Vec<Spell>,
     /// The CPU time of each vCPU's thread when the lock came under suspicion.
     suspected: Option<Vec<Duration>>,
+    /// Since when all are halted.
+    all_halted: Option<Instant>,
+    /// Somebody halts for so long that its wake-up may have been lost.
+    pub(super) long_halted: bool,
 }
 
-/// A thread since its last acquisition.
+/// A thread's present wait.
 #[derive(Clone, Copy, Default)]
 struct Spell {
-    acquisitions: u64,
-    /// Acquisitions of the others when it made its last.
+    /// When it began, in ticks; 0 if there is none.
+    since: u64,
+    /// Acquisitions of the others until then, or until it was first seen.
     others_before: u64,
     /// Time of pauses since.
     paused: Duration,
@@ -40,42 +50,60 @@ impl Watch {
         Self {
             spells: vec![Spell::default(); vcpus],
             suspected: None,
+            all_halted: None,
+            long_halted: false,
         }
     }
 
     /// Looks who starves; `last`: for the last time.
-    pub(super) fn look(
-        &mut self,
-        vm: &Watched,
-        counts: &[Count],
-        last: bool,
-    ) -> Result<(), RunError> {
-        for vcpu in 0..counts.len() {
-            let ticks = waiting(&*vm.machine, vcpu)?;
-            let ns = u128::from(ticks) * 1_000_000 / u128::from(vm.machine.khz().max(1));
-            let waited = Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX));
-            self.note(vcpu, counts, waited, last);
+    pub(super) fn look(&mut self, vm: &Watched, last: bool) -> Result<(), RunError> {
+        let acquisitions = acquisitions(&*vm.machine)?;
+        let total = acquisitions.iter().sum();
+        self.long_halted = false;
+        let (now, khz) = (vm.machine.now(), vm.machine.khz().max(1));
+        for (vcpu, own) in acquisitions.into_iter().enumerate() {
+            let since = waiting_since(&*vm.machine, vcpu)?;
+            let waited = match since {
+                0 => 0,
+                since => u128::from(now.saturating_sub(since)) * 1_000_000 / u128::from(khz),
+            };
+            let waited = Duration::from_nanos(u64::try_from(waited).unwrap_or(u64::MAX));
+            self.long_halted |= waited >= SUSPECT_LOST_AFTER && vm.machine.is_halted(vcpu);
+            self.note(vcpu, (own, total), (since, waited), last);
         }
         Ok(())
     }
 
-    /// Notes that vCPU `vcpu` has been waiting for `waited`, not at all if it is zero.
-    fn note(&mut self, vcpu: usize, counts: &[Count], waited: Duration, last: bool) {
-        let own = counts[vcpu].acquisitions;
-        let others = counts.iter().map(|c| c.acquisitions).sum::<u64>() - own;
+    /// Notes of vCPU `vcpu`: its acquisitions and those of all; since when it has been waiting, in ticks,
+    /// and for how long.
+    fn note(
+        &mut self,
+        vcpu: usize,
+        (own, total): (u64, u64),
+        (since, waited): (u64, Duration),
+        last: bool,
+    ) {
+        let others = total - own;
+        let vcpus = self.spells.len() as u64;
         let spell = &mut self.spells[vcpu];
-        if own != spell.acquisitions {
-            spell.acquisitions = own;
-            spell.others_before = others;
-            spell.paused = Duration::ZERO;
-            if let Some(worst) = &mut spell.worst {
-                worst.still = false;
-            }
+        if since != spell.since {
+            *spell = Spell {
+                since,
+                others_before: others,
+                paused: Duration::ZERO,
+                worst: spell.worst.map(|worst| Starved {
+                    still: false,
+                    ..worst
+                }),
+            };
+        }
+        if since == 0 {
+            return;
         }
         let waited = waited.saturating_sub(spell.paused);
         let others = others - spell.others_before;
-        let long = waited >= STARVED_AFTER || (last && own == 0 && !waited.is_zero());
-        if long && others >= STARVED_WHILE * (counts.len() as u64 - 1).max(1) {
+        let long = waited >= STARVED_AFTER || (last && own == 0);
+        if long && others >= STARVED_WHILE * (vcpus - 1).max(1) {
             let now = Starved {
                 waited_s: waited.as_secs_f64(),
                 others,
@@ -103,10 +131,41 @@ impl Watch {
         self.spells[vcpu].worst
     }
 
+    /// What there is to tell if a wake-up has been lost.
+    pub(super) fn lost(&mut self, run: &Run<'_>) -> Result<Option<Stuck>, RunError> {
+        let machine = &run.vms[0].machine;
+        let mut in_lock = false;
+        for vcpu in 0..machine.region().layout().vcpus() {
+            match machine.region().task(vcpu)? {
+                Task::Done => {}
+                _ if !machine.is_halted(vcpu) => {
+                    self.all_halted = None;
+                    return Ok(None);
+                }
+                Task::Working => in_lock = true,
+                Task::Off | Task::Ready | Task::Paused => {}
+            }
+        }
+        if !in_lock {
+            self.all_halted = None;
+            return Ok(None);
+        }
+        let since = self.all_halted.get_or_insert_with(Instant::now);
+        if since.elapsed() < LOST_AFTER {
+            return Ok(None);
+        }
+        run.stuck(0).map(Some)
+    }
+
+    /// Whether all were halted at the last look for lost wake-ups.
+    pub(super) fn all_are_halted(&self) -> bool {
+        self.all_halted.is_some()
+    }
+
     /// What there is to tell if nobody has made an acquisition for too long.
     pub(super) fn stuck(&mut self, run: &mut Run<'_>) -> Result<Option<Stuck>, RunError> {
         let silence = run.silence(0)?;
-        if silence < SUSPECT_AFTER {
+        if silence < run.scenario.watchdog / 2 {
             self.suspected = None;
             return Ok(None);
         }
@@ -132,10 +191,9 @@ impl Watch {
 
 fn cpu_times(vm: &Watched) -> Vec<Duration> {
     (0..vm.machine.region().layout().vcpus())
-        .map(|vcpu| match vm.machine.tid(vcpu) {
-            Some(tid) => ThreadStats::of(tid).cpu,
-            None => Duration::ZERO,
-        })
+        // A thread that has ended needs no chance: it never runs again.
+        .map(|vcpu| vm.machine.tid(vcpu).and_then(|tid| cpu_time(tid).ok()))
+        .map(Option::unwrap_or_default)
         .collect()
 }
 
@@ -143,53 +201,52 @@ fn cpu_times(vm: &Watched) -> Vec<Duration> {
 mod tests {
     use super::*;
 
-    fn counts(acquisitions: [u64; 3]) -> Vec<Count> {
-        acquisitions
-            .map(|acquisitions| Count {
-                acquisitions,
-                ..Count::default()
-            })
-            .to_vec()
-    }
-
-    const NOT: Duration = Duration::ZERO;
-    const SHORT: Duration = Duration::from_millis(999);
-    const LONG: Duration = Duration::from_millis(1500);
+    const NOT: (u64, Duration) = (0, Duration::ZERO);
+    const BEGUN: (u64, Duration) = (7, Duration::from_millis(1));
+    const SHORT: (u64, Duration) = (7, Duration::from_millis(999));
+    const LONG: (u64, Duration) = (7, Duration::from_millis(1500));
 
     #[test]
-    fn a_thread_without_any_acquisition_starves_once_others_made_many() {
+    fn a_thread_that_never_gets_the_lock_starves_once_others_had_it_often() {
         let mut watch = Watch::new(3);
-        watch.note(0, &counts([0, 20, 19]), SHORT, true);
+        watch.note(0, (0, 10), BEGUN, false);
+        watch.note(0, (0, 49), SHORT, true);
         assert_eq!(watch.starved(0), None, "39 in all are not 20 of each");
-        watch.note(0, &counts([0, 20, 20]), NOT, true);
-        assert_eq!(watch.starved(0), None, "it is not waiting");
-        watch.note(0, &counts([0, 20, 20]), SHORT, false);
+        watch.note(0, (0, 50), SHORT, false);
         assert_eq!(watch.starved(0), None, "it may still get it");
-        watch.note(0, &counts([0, 20, 20]), SHORT, true);
+        watch.note(0, (0, 50), SHORT, true);
         let starved = watch.starved(0).unwrap();
         assert_eq!((starved.others, starved.still), (40, true));
     }
 
     #[test]
-    fn a_long_wait_counts_from_the_last_acquisition_and_is_remembered() {
+    fn a_long_wait_counts_from_its_beginning_and_is_remembered() {
         let mut watch = Watch::new(3);
-        watch.note(0, &counts([5, 100, 100]), SHORT, false);
-        watch.note(0, &counts([5, 120, 119]), LONG, false);
+        watch.note(0, (5, 205), BEGUN, false);
+        watch.note(0, (5, 244), LONG, false);
         assert_eq!(watch.starved(0), None, "others made 39 since");
-        watch.note(0, &counts([5, 120, 120]), SHORT, false);
+        watch.note(0, (5, 245), SHORT, false);
         assert_eq!(watch.starved(0), None, "it has not waited for long");
-        watch.note(0, &counts([5, 120, 120]), LONG, false);
+        watch.note(0, (5, 245), LONG, false);
         assert!(watch.starved(0).unwrap().still);
-        watch.note(0, &counts([6, 120, 120]), NOT, false);
+        watch.note(0, (6, 246), NOT, false);
         assert!(!watch.starved(0).unwrap().still, "it is over");
+    }
+
+    #[test]
+    fn what_others_did_before_is_no_reason() {
+        let mut watch = Watch::new(3);
+        watch.note(0, (0, 10000), SHORT, false);
+        watch.note(0, (0, 10002), LONG, true);
+        assert_eq!(watch.starved(0), None, "in a queue each gets its turn");
     }
 
     #[test]
     fn pauses_are_no_waits() {
         let mut watch = Watch::new(3);
-        watch.note(0, &counts([5, 0, 0]), NOT, false);
+        watch.note(0, (5, 5), BEGUN, false);
         watch.paused(Duration::from_secs(1));
-        watch.note(0, &counts([5, 500, 500]), LONG, false);
+        watch.note(0, (5, 1005), LONG, false);
         assert_eq!(watch.starved(0), None, "500 ms without the pause");
     }
 }
