@@ -121,15 +121,17 @@ impl<'a> Test<'a> {
             Duration::ZERO
         });
         let mut looks = ticks(LOOK);
-        let (mut interrupted, mut stuck) = (false, None);
-        loop {
+        let (mut interrupted, mut over, mut stuck) = (false, false, None);
+        // Without any acquisition there is nothing to judge: it goes on until there is one, or until the
+        // lock is found to be stuck.
+        while !over || self.run.vms[0].machine.region().acquisitions()? == 0 {
             tokio::select! {
                 biased;
                 () = &mut *signalled => {
                     interrupted = true;
                     break;
                 }
-                () = &mut end => break,
+                () = &mut end, if !over => over = true,
                 _ = intervals.tick() => self.report()?,
                 _ = stutters.tick() => self.pauses.stutter(&mut self.run, &mut self.watch)?,
                 _ = shuffles.tick() => {
