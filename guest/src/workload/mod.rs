@@ -7,8 +7,8 @@ pub mod probe;
 pub mod relay;
 pub mod spin;
 mod subject;
-pub mod turn;
 pub mod torture;
+pub mod turn;
 
 use crate::abi::{self, Task, VcpuArea, Workload, phase};
 use crate::{Machine, trace};

@@ -243,18 +243,6 @@ pub enum Usage {
     /// Two tables in one CSV.
     #[error("--explain does not fit into CSV, which has one table; use --format json")]
     ExplainCsv,
-    /// Readers of a lock that has no read side.
-    #[error(
-        "--readers {readers}: '{lock}' has no read side, it can be taken only exclusively;          locks with one: {with}"
-    )]
-    NoReadSide {
-        /// How many were asked for.
-        readers: usize,
-        /// The lock.
-        lock: String,
-        /// Locks that have one.
-        with: String,
-    },
     /// Nobody to torture the lock.
     #[error("no writers and no readers: give at least one of {0}")]
     NoThreads(&'static str),

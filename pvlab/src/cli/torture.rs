@@ -1,6 +1,6 @@
 //! `pvlab torture`.
 
-use super::args::{Common, ShortFormatArg, cpl, machine};
+use super::args::{Common, MixArgs, ShortFormatArg, cpl, machine};
 use super::error::{CliError, Usage};
 use super::output::Target;
 use super::progress::Progress;
@@ -177,16 +177,14 @@ fn torture_request(args: &TortureArgs, host: &Host) -> Result<(Request, Torture)
         return Err(Usage::TortureDispatch(lock.name()).into());
     }
     let shared = lock.kind.is_rw();
-    if let Some(readers) = args.readers.filter(|&readers| readers > 0 && !shared) {
-        let with = LockKind::ALL.iter().copied();
-        let with: Vec<_> = with
-            .filter(|kind| kind.is_rw() && !kind.traits().control)
-            .map(LockKind::name)
-            .collect();
+    if !shared && args.readers.is_some_and(|readers| readers > 0) {
+        let all = LockKind::ALL.iter();
+        let rw = all.filter(|kind| kind.is_rw() && !kind.traits().control);
+        let names: Vec<_> = rw.map(|kind| kind.name()).collect();
         return Err(Usage::NoReadSide {
-            readers,
+            option: "--readers",
             lock: lock.name(),
-            with: with.join(", "),
+            rw: names.join(", "),
         }
         .into());
     }
@@ -251,7 +249,14 @@ fn common(args: &TortureArgs) -> Common {
         machine: args.machine,
         critical: Duration::ZERO,
         outside: Duration::ZERO,
-        lock_count: 1,
+        lock_count: Some(1),
+        mix: MixArgs {
+            reads: None,
+            readers: None,
+            skew: None,
+            contexts: 1,
+            numa_nodes: 1,
+        },
         warm_up: Duration::ZERO,
         spin_threshold: args.spin_threshold,
         placement: PlacementArg::Floating,
