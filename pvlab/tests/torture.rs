@@ -342,6 +342,35 @@ fn a_file_gets_the_whole_report() {
     assert!(report.contains("Writes:  Total: ") && report.contains("\nEnd of test: SUCCESS\n"));
 }
 
+/// A public report: readers of an unfair lock keep writers out for as long as they come.
+#[test]
+fn writers_of_an_unfair_lock_starve_which_is_told_and_no_failure() {
+    for machine in machines() {
+        let line = format!(
+            "--machine {machine} --lock rwlock --writers 2 --readers 8 --stutter 0 \
+             --shuffle-interval 0 --duration 6s"
+        );
+        let report = report(&line, 0);
+        let threads = report["record"]["threads"].as_array().unwrap();
+        let starved = |t: &&Value| t["role"] == "writer" && !t["starved"].is_null();
+        assert!(threads.iter().filter(starved).count() > 0, "{report}");
+    }
+}
+
+/// A public report: until 2020 locktorture's Max/Min were of failures.
+#[test]
+fn max_and_min_are_of_acquisitions_unless_asked_otherwise() {
+    let line = "--machine threads --lock tas --duration 300ms";
+    let max_min = |line: &str| {
+        let output = torture(line);
+        let text = text(&output.stdout).to_owned();
+        let at = text.rfind("Max/Min: ").unwrap() + "Max/Min: ".len();
+        text[at..].split_whitespace().next().unwrap().to_owned()
+    };
+    assert_ne!(max_min(line), "0/0");
+    assert_eq!(max_min(&format!("{line} --legacy-max-min")), "0/0");
+}
+
 #[test]
 fn wrong_usage_is_code_2() {
     for (line, why) in [

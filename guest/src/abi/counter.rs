@@ -46,7 +46,7 @@ counters! {
     /// Acquisitions during which somebody else was seen holding the lock.
     Violations = "violations",
     /// Acquisitions of locks that are held around the one under torture.
-    NestedLocks = "nested_locks",
+    Around = "around",
     /// Acquisitions that took longer than the limit set for them.
     Late = "late",
     /// Halts that gave up the CPU (not those spared by their check).

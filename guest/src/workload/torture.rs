@@ -158,7 +158,7 @@ impl<M: Machine> Torture<M> {
             for (i, (held, slot)) in held.iter_mut().zip(&slots[1..]).enumerate() {
                 if around >> i & 1 != 0 {
                     *held = Some(self.acquire::<L>(slot, reader));
-                    vcpu.count(Counter::NestedLocks, 1);
+                    vcpu.count(Counter::Around, 1);
                 }
             }
             if around == 0 || !self.one_in(100) {

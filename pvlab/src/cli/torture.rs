@@ -180,7 +180,7 @@ fn torture_request(args: &TortureArgs, host: &Host) -> Result<(Request, Torture)
         return Err(Usage::TortureDispatch(lock.to_string()).into());
     }
     let shared = lock.kind.is_some_and(LockKind::is_rw);
-    if args.readers.is_some_and(|readers| readers > 0) && !shared {
+    if !shared && args.readers.is_some_and(|readers| readers > 0) {
         return Err(mix::no_read_side("--readers", lock.to_string()).into());
     }
     if args.watchdog <= args.long_hold {
@@ -244,7 +244,14 @@ fn common(args: &TortureArgs) -> Common {
         machine: args.machine,
         critical: Duration::ZERO,
         outside: Duration::ZERO,
-        lock_count: None,
+        lock_count: Some(1),
+        mix: MixArgs {
+            reads: None,
+            readers: None,
+            skew: None,
+            contexts: 1,
+            numa_nodes: 1,
+        },
         warm_up: Duration::ZERO,
         spin_threshold: args.spin_threshold,
         placement: PlacementArg::Floating,
@@ -256,13 +263,6 @@ fn common(args: &TortureArgs) -> Common {
         preempt: None,
         drop_kicks: args.drop_kicks,
         offer: args.offer,
-        mix: MixArgs {
-            reads: None,
-            readers: None,
-            skew: None,
-            contexts: 1,
-            numa_nodes: 1,
-        },
     }
 }
 

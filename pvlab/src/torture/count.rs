@@ -13,7 +13,7 @@ use vmm::region::RegionError;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Count {
     pub(super) acquisitions: u64,
-    pub(super) nested: u64,
+    pub(super) around: u64,
     pub(super) violations: u64,
     pub(super) late: u64,
     pub(super) contended: u64,
@@ -29,7 +29,7 @@ impl Count {
                 let of = |counter: Counter| counters[counter.index()];
                 Ok(Self {
                     acquisitions: of(Counter::Acquisitions),
-                    nested: of(Counter::Nested),
+                    around: of(Counter::Around),
                     violations: of(Counter::Violations),
                     late: of(Counter::Late),
                     contended: of(Counter::Lock(LockEvent::Contended)),
@@ -93,7 +93,7 @@ impl Interval {
 pub(super) fn exclusive(scenario: &Scenario, counts: &[Count]) -> u64 {
     let writers = (0..counts.len()).filter(|&vcpu| scenario.role(vcpu).0 == Role::Writer);
     writers
-        .map(|vcpu| counts[vcpu].acquisitions + counts[vcpu].nested)
+        .map(|vcpu| counts[vcpu].acquisitions + counts[vcpu].around)
         .sum()
 }
 
