@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 /// A benchmark group that compares everything in it with its first member.
 pub struct Comparison<'a> {
     group: BenchmarkGroup<'a, WallTime>,
-    /// Name and least time per turn, in nanoseconds.
-    results: Vec<(String, f64)>,
+    /// Name, floor (the first member if none is named) and least time per turn, in nanoseconds.
+    results: Vec<(String, Option<String>, f64)>,
 }
 
 impl<'a> Comparison<'a> {
@@ -25,8 +25,9 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Measures `turn`, which is given `subject` at a place the compiler does not know.
-    pub fn measure<T>(&mut self, name: &str, subject: &T, turn: impl Fn(&T)) {
+    /// Measures `turn`, which is given `subject` at a place the compiler does not know. Its ratio will
+    /// be to the member of the name `floor`, or to the first.
+    pub fn measure<T>(&mut self, name: &str, floor: Option<&str>, subject: &T, turn: impl Fn(&T)) {
         let mut least = f64::INFINITY;
         self.group.bench_function(name, |bencher| {
             bencher.iter_custom(|turns| {
@@ -41,19 +42,26 @@ impl<'a> Comparison<'a> {
         });
         // Otherwise it was not measured at all, for instance filtered out on the command line.
         if least.is_finite() {
-            self.results.push((name.to_owned(), least));
+            let floor = floor.map(ToOwned::to_owned);
+            self.results.push((name.to_owned(), floor, least));
         }
     }
 
-    /// Ends the group, and prints what each member takes relative to the first.
+    /// Ends the group, and prints what each member takes relative to its floor.
     pub fn finish(self) {
         self.group.finish();
-        let Some((floor_name, floor)) = self.results.first() else {
+        let least = |name: &str| {
+            let named = self.results.iter().find(|(other, ..)| other == name);
+            named.map(|&(.., least)| least)
+        };
+        let Some((first, ..)) = self.results.first() else {
             return;
         };
-        println!("{:<32} {:>8}   (1 = {floor_name})", "", "ratio");
-        for (name, least) in &self.results {
-            println!("{name:<32} {:>8.2}", least / floor);
+        println!("{:<40} {:>9} {:>7}   to", "", "least", "ratio");
+        for (name, floor, time) in &self.results {
+            let floor = floor.as_ref().unwrap_or(first);
+            let ratio = least(floor).map_or("-".to_owned(), |floor| format!("{:.2}", time / floor));
+            println!("{name:<40} {time:>6.1} ns {ratio:>7}   {floor}");
         }
         println!();
     }

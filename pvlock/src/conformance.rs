@@ -397,16 +397,6 @@ pub fn inconsistency(count: impl Fn(LockEvent) -> u64) -> Option<&'static str> {
             PvWaitNode,
             "an idle wake-up follows a halt",
         ),
-        (
-            LockUseNode3,
-            LockUseNode2,
-            "a third node comes after a second",
-        ),
-        (
-            LockUseNode4,
-            LockUseNode3,
-            "a fourth node comes after a third",
-        ),
     ];
     let broken = relations
         .iter()

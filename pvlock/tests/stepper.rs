@@ -19,6 +19,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "stepper/conformance.rs"]
+mod conformance;
 #[path = "stepper/readers.rs"]
 mod readers;
 #[path = "support/rng.rs"]

@@ -2,8 +2,9 @@
 //!
 //! `iterations` are the suite's rounds; `locks` must be [`SLOTS`] at least. A breach is a panic.
 
+use super::place::{place, placed};
 use super::start;
-use crate::abi::{Counter, LOCK_BYTES, LockSlot, Params, VcpuArea};
+use crate::abi::{Counter, LockSlot, Params, VcpuArea};
 use crate::{Machine, machine};
 use core::marker::PhantomData;
 use pvlock::conformance::{Breach, Guarded, Meeting, SITES, Site, Suite};
@@ -98,21 +99,4 @@ impl<M: Machine> RwLockVisitor<M> for Conform<M> {
     fn visit<L: RawRwLock>(self) {
         self.conform(L::new, |suite| suite.shared());
     }
-}
-
-/// Puts `object` into `slot`.
-#[allow(unsafe_code)] // Slots hold objects of types known only here.
-fn place<T>(slot: &LockSlot, object: T) {
-    const { assert!(size_of::<T>() <= LOCK_BYTES && align_of::<T>() <= align_of::<LockSlot>()) };
-    // SAFETY: the space is large and aligned enough (above), made of atomics, hence writable through
-    // a shared reference, and no other vCPU looks at it before the host ends PREPARE.
-    unsafe { slot.lock_bytes().cast::<T>().cast_mut().write(object) };
-}
-
-/// The object in `slot`.
-#[allow(unsafe_code)]
-fn placed<T: Sync>(slot: &LockSlot) -> &T {
-    // SAFETY: vCPU 0 has put a `T` there (place(), with the types in the same order) before any vCPU
-    // left start(), and nothing else is ever put there.
-    unsafe { &*slot.lock_bytes().cast::<T>() }
 }

@@ -3,6 +3,7 @@
 pub mod choice;
 pub mod conformance;
 pub mod nested;
+mod place;
 pub mod probe;
 pub mod relay;
 pub mod spin;

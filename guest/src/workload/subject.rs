@@ -1,12 +1,13 @@
 //! The lock that is worked on, exclusive or shared by readers, with one face for the workload.
 
-use crate::abi::{Dispatch, LOCK_BYTES, LockSlot, Params};
+use super::place::{place, placed};
+use crate::abi::{Dispatch, LockSlot, Params};
 use crate::{Machine, dispatch};
 use core::marker::PhantomData;
 use pvlock::{LockKind, LockVisitor, RawLock, RawRwLock, RwLockVisitor};
 
 /// A lock as the workload sees it.
-pub(super) trait Subject: Sized + 'static {
+pub(super) trait Subject: Send + Sync + Sized + 'static {
     /// Whether some acquisitions are for reading. Where not, there is no trace of it in the code.
     const SHARED: bool;
 
@@ -128,19 +129,12 @@ impl<L: RawRwLock> Subject for Shared<L> {
 }
 
 /// The lock in `slot`.
-#[allow(unsafe_code)] // A slot holds a lock of a type known only here.
 #[inline(always)]
 pub(super) fn lock_of<S: Subject>(slot: &LockSlot) -> &S {
-    // SAFETY: vCPU 0 has put an `S` there (construct()) before any vCPU left start(), and nothing
-    // else is ever put there: visit() picks the same type for the same parameters. Locks are Sync.
-    unsafe { &*slot.lock_bytes().cast::<S>() }
+    placed(slot)
 }
 
 /// Puts a new lock into `slot`.
-#[allow(unsafe_code)]
 pub(super) fn construct<S: Subject>(slot: &LockSlot) {
-    const { assert!(size_of::<S>() <= LOCK_BYTES && align_of::<S>() <= align_of::<LockSlot>()) };
-    // SAFETY: the space is large and aligned enough (above), made of atomics, hence writable
-    // through a shared reference, and no other vCPU looks at it before the host ends PREPARE.
-    unsafe { slot.lock_bytes().cast::<S>().cast_mut().write(S::new()) };
+    place(slot, S::new());
 }

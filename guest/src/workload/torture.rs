@@ -17,8 +17,9 @@
 //! reader sees it.
 
 use super::choice::Choice;
+use super::place::{place, placed};
 use super::{current_phase, start};
-use crate::abi::{Counter, LOCK_BYTES, LockSlot, Params, Task, VcpuArea, phase};
+use crate::abi::{Counter, LockSlot, Params, Task, VcpuArea, phase};
 use crate::{Machine, machine};
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering::Relaxed;
@@ -134,7 +135,7 @@ impl<M: Machine> Torture<M> {
         // The lock under torture is the first; those held around it follow.
         let slots: &[LockSlot] = machine::deref_slice(vcpu.locks, params.locks);
         if vcpu.cpu == 0 {
-            slots.iter().for_each(construct::<L>);
+            slots.iter().for_each(|slot| place(slot, L::new()));
         }
         let reader = RW && u64::from(vcpu.cpu) >= params.vcpus - params.readers;
         let of_its_kind = if reader {
@@ -207,7 +208,7 @@ impl<M: Machine> Torture<M> {
     }
 
     fn acquire<L: RawRwLock>(&self, slot: &LockSlot, reader: bool) -> Held {
-        let lock: &L = lock_of(slot);
+        let lock: &L = placed(slot);
         if reader {
             lock.read();
             Held::Read(slot.read_enter())
@@ -219,7 +220,7 @@ impl<M: Machine> Torture<M> {
     }
 
     fn release<L: RawRwLock>(&self, slot: &LockSlot, held: &Held) {
-        let lock: &L = lock_of(slot);
+        let lock: &L = placed(slot);
         let well = match *held {
             Held::Read(entered) => {
                 let well = slot.read_leave(entered);
@@ -280,22 +281,4 @@ impl<M: Machine> Torture<M> {
         }
         self.vcpu.task.store(Task::Working as u32, Relaxed);
     }
-}
-
-/// The lock in `slot`.
-#[allow(unsafe_code)] // A slot holds a lock of a type known only here.
-#[inline(always)]
-fn lock_of<L: RawRwLock>(slot: &LockSlot) -> &L {
-    // SAFETY: vCPU 0 has put an `L` there (construct()) before any vCPU left start(), and nothing
-    // else is ever put there. Locks are Sync.
-    unsafe { &*slot.lock_bytes().cast::<L>() }
-}
-
-/// Puts a new lock into `slot`.
-#[allow(unsafe_code)]
-fn construct<L: RawRwLock>(slot: &LockSlot) {
-    const { assert!(size_of::<L>() <= LOCK_BYTES && align_of::<L>() <= align_of::<LockSlot>()) };
-    // SAFETY: the space is large and aligned enough (above), made of atomics, hence writable
-    // through a shared reference, and no other vCPU looks at it before the host ends PREPARE.
-    unsafe { slot.lock_bytes().cast::<L>().cast_mut().write(L::new()) };
 }

@@ -8,11 +8,14 @@ mod atomics;
 mod invariants;
 mod schedule;
 mod subject;
+mod suite;
 
 pub(crate) use atomics::{Stepped, U32, U64};
 pub(crate) use schedule::{
     Config, Interrupt, Kick, Op, Order, Preempt, When, reads, run, section, writes,
 };
+
+pub(crate) use suite::conform;
 
 use corosensei::Yielder;
 use pvlock::atomic::Watch;

@@ -185,7 +185,7 @@ fn run_on<W: LockWord, L: Subject>(config: &Config) -> Result<Outcome, Failure> 
 }
 
 impl Machine {
-    fn new<W: LockWord, L: Subject>(config: &Config, locks: &Rc<[L]>) -> Self {
+    pub(super) fn new<W: LockWord, L: Subject>(config: &Config, locks: &Rc<[L]>) -> Self {
         let vcpu = || Vcpu {
             yielder: Cell::new(std::ptr::null()),
             token: Cell::new(false),
@@ -301,7 +301,16 @@ fn perform<L: Subject>(op: Op, locks: &[L]) {
     }
 }
 
-type Body = Coroutine<Resume, (), ()>;
+/// What a panic said.
+pub(super) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic
+        .downcast_ref::<String>()
+        .cloned()
+        .or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
+    text.unwrap_or_default()
+}
+
+pub(super) type Body = Coroutine<Resume, (), ()>;
 
 struct Scheduler<'a, L> {
     config: &'a Config,
@@ -377,11 +386,7 @@ impl<'a, L: Subject> Scheduler<'a, L> {
             match result {
                 Ok(CoroutineResult::Yield(()) | CoroutineResult::Return(())) => {}
                 Err(panic) => {
-                    let text = panic
-                        .downcast_ref::<String>()
-                        .cloned()
-                        .or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
-                    return Err(Failure::Panic(text.unwrap_or_default()));
+                    return Err(Failure::Panic(panic_text(&*panic)));
                 }
             }
             self.time += 1;

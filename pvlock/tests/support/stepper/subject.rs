@@ -16,7 +16,7 @@ pub(super) trait Subject: 'static {
 
 /// A lock without a read side; nothing but the lock in memory.
 #[repr(transparent)]
-pub(super) struct Exclusive<L>(L);
+pub(super) struct Exclusive<L>(pub(super) L);
 
 impl<L: RawLock> Subject for Exclusive<L> {
     fn new() -> Self {
@@ -47,7 +47,7 @@ impl<L: RawLock> Subject for Exclusive<L> {
 
 /// A reader-writer lock; nothing but the lock in memory.
 #[repr(transparent)]
-pub(super) struct Shared<L>(L);
+pub(super) struct Shared<L>(pub(super) L);
 
 impl<L: RawRwLock> Subject for Shared<L> {
     fn new() -> Self {
