@@ -18,6 +18,7 @@ const CPUS: usize = 3;
 
 /// A deliberate mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(dead_code)] // Each test file makes some.
 pub(crate) enum Mutation {
     None,
     /// Sub-word stores and exchanges of the lock word do not release.
@@ -28,6 +29,16 @@ pub(crate) enum Mutation {
     TailExchange,
     /// Stores outside the lock word do not release.
     StoreRelease,
+    /// Compare-and-exchange outside the lock word does not release.
+    CompareRelease,
+    /// Compare-and-exchange outside the lock word does not acquire.
+    CompareAcquire,
+    /// Read-modify-writes that add do not release.
+    AddRelease,
+    /// Nor acquire.
+    AddAcquire,
+    /// Loads of 64 bits do not acquire.
+    CountLoadAcquire,
     /// Loads outside the lock word do not acquire.
     LoadAcquire,
     /// Fences of that ordering are left out.
@@ -36,6 +47,7 @@ pub(crate) enum Mutation {
 
 thread_local! {
     static MUTATION: Cell<Mutation> = const { Cell::new(Mutation::None) };
+    static IMPATIENT: Cell<bool> = const { Cell::new(false) };
     static EXPLORED: Cell<Explored> = const { Cell::new(Explored::NOTHING) };
 }
 
@@ -113,9 +125,33 @@ pub(crate) fn spawn(cpu: u32, run: impl FnOnce() + 'static) -> loom::thread::Joi
     })
 }
 
+/// Whether in the checks that follow every CPU is wanted by another task.
+#[allow(dead_code)] // Sleeping locks ask.
+pub(crate) fn impatient(impatient: bool) {
+    IMPATIENT.set(impatient);
+}
+
 fn without(mutations: &[Mutation], order: Ordering) -> Ordering {
     let mutated = mutations.contains(&MUTATION.get());
     if mutated { Ordering::Relaxed } else { order }
+}
+
+/// As `order`, but for what the mutations of additions take away.
+fn add(order: Ordering) -> Ordering {
+    match order {
+        Ordering::Release => without(&[Mutation::AddRelease], order),
+        Ordering::Acquire => without(&[Mutation::AddAcquire], order),
+        _ => order,
+    }
+}
+
+/// As `order`, but for what the mutations of exchanges take away.
+fn compare(order: Ordering) -> Ordering {
+    match order {
+        Ordering::Release => without(&[Mutation::CompareRelease], order),
+        Ordering::Acquire => without(&[Mutation::CompareAcquire], order),
+        _ => order,
+    }
 }
 
 /// A 32-bit atomic of loom's; the one inside a lock word (`NODE` false) has no mistakes of its own.
@@ -142,13 +178,15 @@ impl<const NODE: bool> Atomic<u32> for U32<NODE> {
             .store(value, without(&[Mutation::StoreRelease], order));
     }
     fn swap(&self, value: u32, order: Ordering) -> u32 {
-        self.0.swap(value, order)
+        self.0
+            .swap(value, without(&[Mutation::TailExchange], order))
     }
     fn compare_exchange(&self, old: u32, new: u32, s: Ordering, f: Ordering) -> Result<u32, u32> {
+        let s = if NODE { compare(s) } else { s };
         self.0.compare_exchange(old, new, s, f)
     }
     fn fetch_add(&self, value: u32, order: Ordering) -> u32 {
-        self.0.fetch_add(value, order)
+        self.0.fetch_add(value, add(order))
     }
     fn fetch_or(&self, value: u32, order: Ordering) -> u32 {
         self.0.fetch_or(value, order)
@@ -176,6 +214,7 @@ macro_rules! either {
 impl Watch for U64 {
     type Value = u64;
     fn load(&self, order: Ordering) -> u64 {
+        let order = without(&[Mutation::CountLoadAcquire], order);
         either!(self, a => a.load(order))
     }
 }
@@ -191,10 +230,10 @@ impl Atomic<u64> for U64 {
         either!(self, a => a.swap(value, order))
     }
     fn compare_exchange(&self, old: u64, new: u64, s: Ordering, f: Ordering) -> Result<u64, u64> {
-        either!(self, a => a.compare_exchange(old, new, s, f))
+        either!(self, a => a.compare_exchange(old, new, compare(s), f))
     }
     fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
-        either!(self, a => a.fetch_add(value, order))
+        either!(self, a => a.fetch_add(value, add(order)))
     }
     fn fetch_or(&self, value: u64, order: Ordering) -> u64 {
         either!(self, a => a.fetch_or(value, order))
@@ -333,6 +372,9 @@ impl Platform for Loom {
     fn yield_to(_: u32) {}
     fn vcpu_is_preempted(_: u32) -> Option<bool> {
         None
+    }
+    fn need_resched() -> bool {
+        IMPATIENT.get()
     }
     fn now() -> u64 {
         0
