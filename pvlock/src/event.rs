@@ -101,6 +101,8 @@ lock_events! {
     RwsemWakeWriter = "rwsem_wake_writer",
     /// Rwsem acquisitions by writers that spun.
     RwsemOptLock = "rwsem_opt_lock",
+    /// Rwsem acquisitions by readers that spun.
+    RwsemOptRlock = "rwsem_opt_rlock",
     /// Optimistic spins on an rwsem that were given up.
     RwsemOptFail = "rwsem_opt_fail",
     /// Spins on an rwsem's readers that took too long, so that it was marked as not worth it.

@@ -23,6 +23,7 @@
 //! | `qrwlock-2014` | [`RawQRwLock2014`]    | as `qrwlock`, but a writer starves while others come fast enough | as its wait lock |
 //! | `mutex`        | [`RawSleepMutex`]     | spin while the owner runs, then sleep; the first one is handed the lock if it is overtaken | all that spin, if it is the holder, unless that can be known |
 //! | `rwsem`        | [`RawRwSem`]          | the same; readers share, and are woken together | as `mutex` |
+//! | `rwsem-xadd` ... | [`RawRwSemXadd`]    | its predecessor: whoever is woken may be overtaken for ever | as `mutex` |
 //! | `busted` ...   | [`busted`]            | negative controls for tests, each broken in its own way | |
 //!
 //! Each lock is one 32-bit word, but for `mcs`, which has three, the `qrwlock`s, which have two, and
@@ -89,6 +90,8 @@
 //! away to see that it notices. `tests/stepper.rs` preempts, interrupts and kicks at every step of
 //! small scenarios, checking all invariants after each. `tests/word.rs` holds the byte-wide lock word
 //! and the portable one, which those two use, to one specification. `tests/host.rs` runs real threads.
+//! `tests/sleep.rs` and `tests/sleep_loom.rs` do with sleeping locks what the first two do with the others,
+//! and `tests/sleep_debug.rs` uses them wrongly.
 #![no_std]
 
 pub mod atomic;
@@ -133,6 +136,7 @@ pub use registry::{LockKind, LockVisitor, RwLockVisitor, SemVisitor};
 pub use rwlock::RawUnfairRwLock;
 pub use sleep::mutex::RawSleepMutex;
 pub use sleep::rwsem::RawRwSem;
+pub use sleep::rwsem_xadd::RawRwSemXadd;
 pub use tas::RawTas;
 pub use ticket::RawTicket;
 pub use trace::{How, TraceEvent};

@@ -248,6 +248,24 @@ locks! {
     Mutex = 40, "mutex", spin crate::sleep::mutex::RawSleepMutex<P>, crate::sleep::mutex::describe, SLEEPS;
     /// sleeping reader-writer lock of Linux 5.3 and later: hand-over, stealing readers, bounded spinning
     Rwsem = 41, "rwsem", sem crate::sleep::rwsem::RawRwSem<P>, crate::sleep::rwsem::describe, SLEEPS;
+    /// sleeping reader-writer lock of Linux 4.x: no hand-over, readers never spin
+    RwsemXadd = 42, "rwsem-xadd", rw crate::sleep::rwsem_xadd::RawRwSemXadd<P, false, false, false, false>,
+        crate::sleep::rwsem_xadd::describe, SLEEPS;
+    /// the same with the x86 assembly's fast path: a writer steals past waiters
+    RwsemXaddAsm = 43, "rwsem-xadd+asm", rw crate::sleep::rwsem_xadd::RawRwSemXadd<P, true, false, false, false>,
+        crate::sleep::rwsem_xadd::describe, SLEEPS;
+    /// that of Linux 3.16: no spinning unless a writer is known to own it
+    RwsemXadd2014 = 44, "rwsem-xadd-2014", rw crate::sleep::rwsem_xadd::RawRwSemXadd<P, true, true, false, false>,
+        crate::sleep::rwsem_xadd::describe, SLEEPS;
+    /// the same; readers spin, and all spin on readers
+    RwsemXadd2014Rspin = 45, "rwsem-xadd-2014+rspin", rw crate::sleep::rwsem_xadd::RawRwSemXadd<P, true, true, true, false>,
+        crate::sleep::rwsem_xadd::describe, SLEEPS;
+    /// that of 3.16; a writer that is woken spins before it sleeps again
+    RwsemXadd2014Respin = 46, "rwsem-xadd-2014+respin", rw crate::sleep::rwsem_xadd::RawRwSemXadd<P, true, true, false, true>,
+        crate::sleep::rwsem_xadd::describe, SLEEPS;
+    /// that of 3.16 with both
+    RwsemXadd2014Both = 47, "rwsem-xadd-2014+rspin+respin", rw crate::sleep::rwsem_xadd::RawRwSemXadd<P, true, true, true, true>,
+        crate::sleep::rwsem_xadd::describe, SLEEPS;
     /// negative control: excludes nobody, must be caught
     Busted = 1000, "busted", spin crate::busted::RawBusted<P>, no_word, CONTROL;
     /// negative control: now and then forgets to kick a halted waiter, all hang, must be caught

@@ -157,3 +157,33 @@ fn byte_word() {
     every_lock::<pvlock::word::ByteWord>();
     every_rwlock::<pvlock::word::ByteWord>();
 }
+
+/// Sleeping locks, which are more than four bytes.
+#[test]
+fn sleeping_locks() {
+    use pvlock::{RawRwSem, RawSleepMutex};
+    type Sem = RawRwSem<Host>;
+    hammer::<RawSleepMutex<Host>>(4, 10_000);
+    tries::<RawSleepMutex<Host>>();
+    assert!(!const { <RawSleepMutex<Host> as RawMutex>::INIT }.is_locked());
+
+    let map = lock_api::RwLock::<Sem, u64>::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..3_000 {
+                    let mut guard = map.write();
+                    let value = *guard;
+                    std::hint::spin_loop();
+                    *guard = value + 1;
+                    // Nobody writes in between.
+                    let guard = lock_api::RwLockWriteGuard::downgrade(guard);
+                    assert_eq!(*guard, value + 1);
+                    drop(guard);
+                    assert!(*map.read() > value);
+                }
+            });
+        }
+    });
+    assert_eq!(*map.read(), 12_000);
+}

@@ -4,6 +4,7 @@
 //! |--------------|-------------------------------------------------------------------|
 //! | [`mutex`]    | one owner; optimistic spinning, then a queue with a hand-over       |
 //! | [`rwsem`]    | readers or one writer; the same, and bounded spinning on readers     |
+//! | [`rwsem_xadd`] | its predecessor, and what was proposed for it, each by a switch    |
 //!
 //! They share three pieces.
 //!
@@ -28,6 +29,7 @@ pub mod list;
 pub mod mutex;
 pub mod osq;
 pub mod rwsem;
+pub mod rwsem_xadd;
 pub mod within;
 
 use crate::Platform;

@@ -20,6 +20,7 @@ pub(crate) const HANDLER: u32 = 2;
 
 /// A deliberate mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(dead_code)] // Each test file makes some.
 pub(crate) enum Mutation {
     None,
     /// Sub-word stores and exchanges of the lock word do not release.
@@ -39,6 +40,10 @@ pub(crate) enum Mutation {
     CompareRelease,
     /// Compare-and-exchange outside the lock word does not acquire.
     CompareAcquire,
+    /// Read-modify-writes that add do not acquire.
+    AddAcquire,
+    /// Loads of 64 bits do not acquire.
+    CountLoadAcquire,
     /// Loads outside the lock word do not acquire.
     LoadAcquire,
     /// Fences of that ordering are left out.
@@ -47,6 +52,7 @@ pub(crate) enum Mutation {
 
 thread_local! {
     static MUTATION: Cell<Mutation> = const { Cell::new(Mutation::None) };
+    static IMPATIENT: Cell<bool> = const { Cell::new(false) };
     static EXPLORED: Cell<Explored> = const { Cell::new(Explored::NOTHING) };
 }
 
@@ -124,6 +130,12 @@ pub(crate) fn spawn(cpu: u32, run: impl FnOnce() + 'static) -> loom::thread::Joi
     })
 }
 
+/// Whether in the checks that follow every CPU is wanted by another task.
+#[allow(dead_code)] // Sleeping locks ask.
+pub(crate) fn impatient(impatient: bool) {
+    IMPATIENT.set(impatient);
+}
+
 fn without(mutations: &[Mutation], order: Ordering) -> Ordering {
     let mutated = mutations.contains(&MUTATION.get());
     if mutated { Ordering::Relaxed } else { order }
@@ -133,6 +145,16 @@ fn without(mutations: &[Mutation], order: Ordering) -> Ordering {
 fn add(order: Ordering) -> Ordering {
     match order {
         Ordering::Release => without(&[Mutation::AddRelease], order),
+        Ordering::Acquire => without(&[Mutation::AddAcquire], order),
+        _ => order,
+    }
+}
+
+/// As `order`, but for what the mutations of exchanges take away.
+fn compare(order: Ordering) -> Ordering {
+    match order {
+        Ordering::Release => without(&[Mutation::CompareRelease], order),
+        Ordering::Acquire => without(&[Mutation::CompareAcquire], order),
         _ => order,
     }
 }
@@ -165,11 +187,7 @@ impl<const NODE: bool> Atomic<u32> for U32<NODE> {
             .swap(value, without(&[Mutation::TailExchange], order))
     }
     fn compare_exchange(&self, old: u32, new: u32, s: Ordering, f: Ordering) -> Result<u32, u32> {
-        let s = match s {
-            Ordering::Release if NODE => without(&[Mutation::CompareRelease], s),
-            Ordering::Acquire if NODE => without(&[Mutation::CompareAcquire], s),
-            _ => s,
-        };
+        let s = if NODE { compare(s) } else { s };
         self.0.compare_exchange(old, new, s, f)
     }
     fn fetch_add(&self, value: u32, order: Ordering) -> u32 {
@@ -201,6 +219,7 @@ macro_rules! either {
 impl Watch for U64 {
     type Value = u64;
     fn load(&self, order: Ordering) -> u64 {
+        let order = without(&[Mutation::CountLoadAcquire], order);
         either!(self, a => a.load(order))
     }
 }
@@ -216,10 +235,10 @@ impl Atomic<u64> for U64 {
         either!(self, a => a.swap(value, order))
     }
     fn compare_exchange(&self, old: u64, new: u64, s: Ordering, f: Ordering) -> Result<u64, u64> {
-        either!(self, a => a.compare_exchange(old, new, s, f))
+        either!(self, a => a.compare_exchange(old, new, compare(s), f))
     }
     fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
-        either!(self, a => a.fetch_add(value, order))
+        either!(self, a => a.fetch_add(value, add(order)))
     }
     fn fetch_or(&self, value: u64, order: Ordering) -> u64 {
         either!(self, a => a.fetch_or(value, order))
@@ -376,6 +395,9 @@ impl Platform for Loom {
     }
     fn in_interrupt() -> bool {
         Self::cpu() == HANDLER
+    }
+    fn need_resched() -> bool {
+        IMPATIENT.get()
     }
     fn now() -> u64 {
         0
