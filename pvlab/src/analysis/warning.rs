@@ -291,7 +291,11 @@ fn of_summary(lock: Lock, summary: &Summary, nothing_ran: bool) -> Vec<Warning> 
         warnings.push(Warning::about(
             lock,
             "never_halted",
-            format!("{lock}: 0 halts; its paravirtual slow path never came to halting"),
+            if lock.traits().sleeps {
+                format!("{lock}: 0 halts; all waiting was spinning, nobody slept")
+            } else {
+                format!("{lock}: 0 halts; its paravirtual slow path never came to halting")
+            },
         ));
     }
     if summary.futile_yields * 2 > summary.yields {
