@@ -4,7 +4,7 @@ use serde_json::Value;
 use std::process::{Command, Output};
 
 /// The machines that can be tested on here.
-pub fn machines() -> Vec<&'static str> {
+pub(crate) fn machines() -> Vec<&'static str> {
     match vmm::check_host(8) {
         Ok(()) => vec!["threads", "kvm"],
         Err(e) => {
@@ -15,7 +15,7 @@ pub fn machines() -> Vec<&'static str> {
     }
 }
 
-pub fn command(line: &str) -> Command {
+pub(crate) fn command(line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pvlab"));
     command
         .arg("torture")
@@ -24,16 +24,16 @@ pub fn command(line: &str) -> Command {
     command
 }
 
-pub fn torture(line: &str) -> Output {
+pub(crate) fn torture(line: &str) -> Output {
     command(line).output().unwrap()
 }
 
-pub fn text(bytes: &[u8]) -> &str {
+pub(crate) fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
 /// The report of a test, which must end with that exit code.
-pub fn report(line: &str, code: i32) -> Value {
+pub(crate) fn report(line: &str, code: i32) -> Value {
     let output = torture(&format!("{line} --format json"));
     assert_eq!(
         output.status.code(),
@@ -47,7 +47,7 @@ pub fn report(line: &str, code: i32) -> Value {
     report
 }
 
-pub fn sum(report: &Value, field: &str) -> u64 {
+pub(crate) fn sum(report: &Value, field: &str) -> u64 {
     let threads = report["record"]["threads"].as_array().unwrap();
     threads.iter().map(|t| t[field].as_u64().unwrap()).sum()
 }
