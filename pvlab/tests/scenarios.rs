@@ -270,3 +270,28 @@ fn futile_yields_are_counted() {
         assert_eq!(warned, futile * 2 > yields, "{machine}: {summary}");
     }
 }
+
+/// A paravirtual wait that does not give up its CPU (the TPAUSE experiment): with two vCPUs for each CPU
+/// or more, halting beats waiting in place. A threshold that is never reached makes the same lock wait in
+/// place.
+#[test]
+fn scenario_9_with_overcommit_halting_beats_waiting_in_place() {
+    if !two_cpus() {
+        return;
+    }
+    let run = |vcpus: usize, threshold: u32| {
+        let report = json(&format!(
+            "run --lock pv-qspinlock --vcpus {vcpus} --cpus 0-1 --spin-threshold {threshold} \
+             --duration 400ms --warm-up 50ms"
+        ));
+        let number = |field: &str| report["summaries"][0][field].as_u64().unwrap();
+        (number("acquisitions"), number("halts"))
+    };
+    let (halting, halts) = run(8, 2000);
+    let (in_place, none) = run(8, u32::MAX);
+    assert!(halts > 0 && none == 0, "{halts} and {none} halts");
+    assert!(halting > in_place, "{halting} halting, {in_place} in place");
+    // The other side of the crossover: a CPU for each, and waiting in place costs nobody anything.
+    let (alone, none) = run(2, u32::MAX);
+    assert!(none == 0 && alone > in_place, "{alone} and {in_place}");
+}

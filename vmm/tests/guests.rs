@@ -121,6 +121,7 @@ fn every_lock_excludes_on_four_vcpus() {
     }
 }
 
+/// Public reports of monitors that mishandle halts and burn a CPU (uhyve 14, libkrun 28).
 #[test]
 fn halted_vcpus_cost_no_cpu_and_every_kick_wakes() {
     if !kvm_is_here() {
