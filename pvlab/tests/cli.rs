@@ -51,8 +51,12 @@ fn wrong_usage_is_one_line_and_exit_code_2() {
         ("compare --locks", &["--locks"]),
         ("compare --locks tas,", &["unknown lock ''"]),
         (
-            "compare --baseline mcs",
-            &["--baseline", "unknown lock 'mcs'"],
+            "compare --baseline mcs2",
+            &["--baseline", "unknown lock 'mcs2'"],
+        ),
+        (
+            "run --lock mutex --contexts 2",
+            &["--contexts", "'mutex'", "an interrupt cannot"],
         ),
         (
             "compare --locks tas --baseline ticket",

@@ -36,7 +36,7 @@ pub(super) fn compare(args: &CompareArgs) -> Result<u8, CliError> {
         machine_reason,
         locks,
     } = request(&args.common, guests, length, &host)?;
-    mix::check_read_side(scenario.workload.mix, locks.iter().copied())?;
+    mix::check_locks(&args.common, locks.iter().copied())?;
     if args.explain {
         mix::check_traceable(&scenario)?;
     }

@@ -235,6 +235,14 @@ pub enum Usage {
         /// Contexts asked for.
         contexts: u32,
     },
+    /// A sleeping lock in contexts that cannot sleep.
+    #[error(
+        "--contexts: '{lock}' puts its waiters to sleep, which an interrupt cannot do; use a spinning lock"
+    )]
+    SleepsInInterrupt {
+        /// The lock.
+        lock: String,
+    },
     /// A choice of locks beside contexts, which have none.
     #[error(
         "--skew with --contexts: each context takes the one lock that is its own; leave one out"

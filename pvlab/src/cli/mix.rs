@@ -10,7 +10,7 @@ use pvlock::LockKind;
 pub(super) fn workload(common: &Common, vms: &[VmSpec]) -> Result<Workload, Usage> {
     let args = &common.mix;
     let mix = mix(args);
-    check_read_side(mix, vms.iter().map(|vm| vm.lock))?;
+    check_locks(common, vms.iter().map(|vm| vm.lock))?;
     for &VmSpec { vcpus, .. } in vms {
         let nodes = args.numa_nodes;
         if usize::try_from(nodes).is_ok_and(|nodes| nodes > vcpus) {
@@ -49,12 +49,18 @@ fn option(mix: Mix) -> Option<&'static str> {
     }
 }
 
-/// Whether each of the locks can do what `mix` asks for.
-pub(super) fn check_read_side(
-    mix: Mix,
-    locks: impl IntoIterator<Item = Lock>,
+/// Whether each of the locks can do what is asked for.
+pub(super) fn check_locks(
+    common: &Common,
+    locks: impl IntoIterator<Item = Lock> + Clone,
 ) -> Result<(), Usage> {
-    let Some(option) = option(mix) else {
+    let sleeps = |lock: &Lock| lock.traits().sleeps;
+    if common.mix.contexts > 1
+        && let Some(lock) = locks.clone().into_iter().find(sleeps)
+    {
+        return Err(Usage::SleepsInInterrupt { lock: lock.name() });
+    }
+    let Some(option) = option(mix(&common.mix)) else {
         return Ok(());
     };
     let direct = |lock: &Lock| lock.kind.is_rw() && lock.dispatch == Dispatch::Direct;

@@ -1,8 +1,8 @@
 //! `busted-rw`: a reader-writer lock that now and then lets a reader in beside a writer.
 //!
-//! The word is that of [`crate::rwlock`], and so is what is done with it. But one in 16 of the reads that
-//! find a writer inside, which is about one in 256 of all at the usual mixes, does not wait for it to
-//! leave. A check of readers against writers must catch it; one that only looks at writers cannot.
+//! The first word is that of [`crate::rwlock`], but readers also stand back for writers that wait, so that
+//! there are writers to be let in beside. One in 16 looks of a waiting reader that find a writer inside
+//! ends its wait. A check of readers against writers must catch it; one that only looks at writers cannot.
 
 use crate::atomic::{Atomic, ConstZero, Watch};
 use crate::event::LockEvent;
@@ -11,14 +11,17 @@ use crate::trace::{How, TraceEvent};
 use crate::{Platform, RawRwLock};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// One in so many reads that should wait does not.
+/// One in so many looks that find a writer inside ends the wait all the same.
 const RECKLESS: u32 = 16;
 
 /// The lock that now and then mixes readers and writers; see the [module](self) documentation.
 #[repr(C)]
 pub struct RawBustedRw<P: Platform> {
     word: P::U32,
-    waits: P::U32,
+    /// Writers that wait.
+    writers: P::U32,
+    /// Looks that have found a writer inside.
+    looks: P::U32,
 }
 
 impl<P: Platform> RawBustedRw<P> {
@@ -35,23 +38,27 @@ impl<P: Platform> RawRwLock for RawBustedRw<P> {
     fn new() -> Self {
         Self {
             word: P::U32::new(FREE),
-            waits: P::U32::new(0),
+            writers: P::U32::new(0),
+            looks: P::U32::new(0),
         }
     }
 
     fn read(&self) {
-        if self.try_read() {
+        if self.writers.load(Relaxed) == 0 && self.try_read() {
             return;
         }
         P::count(LockEvent::Contended, 1);
-        let wait = self.waits.fetch_add(1, Relaxed) + 1;
-        if wait.is_multiple_of(RECKLESS) {
-            // The mistake.
-            self.word.fetch_add(READER, Acquire);
-            return;
-        }
-        while !self.try_read() {
-            P::spin_until(&self.word, Relaxed, |word| word & WRITER == 0);
+        loop {
+            P::relax();
+            let written = self.word.load(Relaxed) & WRITER != 0;
+            if written && (self.looks.fetch_add(1, Relaxed) + 1).is_multiple_of(RECKLESS) {
+                // The mistake.
+                self.word.fetch_add(READER, Acquire);
+                return;
+            }
+            if self.writers.load(Relaxed) == 0 && self.try_read() {
+                return;
+            }
         }
     }
 
@@ -82,9 +89,11 @@ impl<P: Platform> RawRwLock for RawBustedRw<P> {
             return;
         }
         P::count(LockEvent::Contended, 1);
+        self.writers.fetch_add(1, Relaxed);
         while !self.claim_write() {
             P::spin_until(&self.word, Relaxed, |word| word == FREE);
         }
+        self.writers.fetch_add(u32::MAX, Relaxed);
         P::trace(self, TraceEvent::Acquired(How::Stolen));
     }
 
@@ -113,6 +122,7 @@ where
 {
     const ZERO: Self = Self {
         word: P::U32::ZERO,
-        waits: P::U32::ZERO,
+        writers: P::U32::ZERO,
+        looks: P::U32::ZERO,
     };
 }
