@@ -54,13 +54,20 @@ fn a_starved_thread_is_named_and_is_no_failure() {
         let line = format!("--machine {machine} --lock busted-starve {STEADY} --duration 3s");
         let report = report(&line, 0);
         assert_eq!(report["verdict"], "success", "{report}");
-        // A busy host may starve others, too; but nobody as much as the lock does.
         let of = |thread: &Value| thread["acquisitions"].as_u64().unwrap();
-        let least = threads(&report, "writer")
-            .min_by_key(|&thread| of(thread))
-            .unwrap();
-        assert_eq!(least["vcpu"], 0, "{report}");
-        assert!(!least["starved"].is_null(), "{report}");
+        let mut writers: Vec<_> = threads(&report, "writer").collect();
+        writers.sort_by_key(|&thread| of(thread));
+        // Where the host takes the CPU from all others for long enough, it does get the lock.
+        let [starved, others @ ..] = &writers[..] else {
+            unreachable!("writers were asked for")
+        };
+        assert_eq!(starved["vcpu"], 0, "{report}");
+        assert!(of(starved) * 50 < of(others[0]), "{report}");
+        let waited = starved["longest_wait_ns"].as_u64().unwrap();
+        assert!(
+            waited < 1_500_000_000 || !starved["starved"].is_null(),
+            "{report}"
+        );
     }
 }
 
@@ -88,18 +95,15 @@ fn scenario_1_writers_of_the_unfair_lock_starve_and_those_of_the_queued_one_do_n
                 .unwrap()
         };
         assert!(longest(&queued) < longest(&unfair), "{queued}");
-        let writes = |report: &Value| -> u64 {
-            threads(report, "writer")
-                .map(|thread| thread["acquisitions"].as_u64().unwrap())
-                .sum()
+        let share = |report: &Value| {
+            let writers = threads(report, "writer");
+            let writes = writers.map(|thread| thread["acquisitions"].as_u64().unwrap());
+            writes.sum::<u64>() as f64 / sum(report, "acquisitions") as f64
         };
+        let (unfair, queued) = (share(&unfair), share(&queued));
         assert!(
-            writes(&queued) > 10 * writes(&unfair),
-            "{} writes of {} beside {} of {}",
-            writes(&unfair),
-            sum(&unfair, "acquisitions"),
-            writes(&queued),
-            sum(&queued, "acquisitions")
+            queued > 3.0 * unfair,
+            "writers' share {unfair}, queued {queued}"
         );
     }
 }
