@@ -34,6 +34,7 @@ fn ticks_per_1024<M: Machine>(khz: u64, repeat: impl Fn(u64)) -> u64 {
 }
 
 /// Ticks of 1,024 units of work on this machine, now.
+#[inline(never)]
 pub fn calibrate<M: Machine>(khz: u64) -> u64 {
     ticks_per_1024::<M>(khz, M::work)
 }
@@ -44,6 +45,7 @@ pub const fn units(ns: u64, khz: u64, ticks_per_1024_units: u64) -> u64 {
 }
 
 /// Ticks that timing 1,024 acquisitions costs: two looks at the clock and an entry in a histogram.
+#[inline(never)]
 pub fn probe_cost<M: Machine>(khz: u64, scratch: &Hist) -> u64 {
     ticks_per_1024::<M>(khz, |n| {
         for _ in 0..n {

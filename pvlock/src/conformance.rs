@@ -127,6 +127,7 @@ pub const SITES: usize = MAX_NODES + 1;
 type Outcome = Result<(), Breach>;
 
 impl<P: Platform, L> Suite<'_, P, L> {
+    #[inline(never)]
     fn require(&self, site: usize, holds: bool, what: &'static str) -> Outcome {
         if holds {
             return Ok(());
@@ -139,6 +140,7 @@ impl<P: Platform, L> Suite<'_, P, L> {
     }
 
     /// Waits until all CPUs are here.
+    #[inline(never)]
     fn meet(&mut self) {
         let arrivals = &self.meeting.arrivals;
         self.met += 1;
@@ -158,6 +160,7 @@ impl<P: Platform, L> Suite<'_, P, L> {
     }
 
     /// Inside as the only one: leaves a trace, and looks for that of others.
+    #[inline(never)]
     fn alone(&self, site: usize) -> Outcome {
         let guarded = self.sites[site].guarded;
         let me = P::cpu() + 1;
@@ -191,6 +194,51 @@ impl<P: Platform, L> Suite<'_, P, L> {
     }
 }
 
+/// A lock's operations as calls: the suite is no place to inline them again and again.
+struct Called<'a, L>(&'a L);
+
+impl<L: RawLock> Called<'_, L> {
+    #[inline(never)]
+    fn lock(&self) {
+        self.0.lock();
+    }
+    #[inline(never)]
+    fn try_lock(&self) -> bool {
+        self.0.try_lock()
+    }
+    #[inline(never)]
+    fn unlock(&self) {
+        self.0.unlock();
+    }
+}
+
+impl<L: RawRwLock> Called<'_, L> {
+    #[inline(never)]
+    fn read(&self) {
+        self.0.read();
+    }
+    #[inline(never)]
+    fn try_read(&self) -> bool {
+        self.0.try_read()
+    }
+    #[inline(never)]
+    fn read_unlock(&self) {
+        self.0.read_unlock();
+    }
+    #[inline(never)]
+    fn write(&self) {
+        self.0.write();
+    }
+    #[inline(never)]
+    fn try_write(&self) -> bool {
+        self.0.try_write()
+    }
+    #[inline(never)]
+    fn write_unlock(&self) {
+        self.0.write_unlock();
+    }
+}
+
 impl<P: Platform, L: RawLock> Suite<'_, P, L> {
     /// What any lock must do.
     ///
@@ -200,7 +248,7 @@ impl<P: Platform, L: RawLock> Suite<'_, P, L> {
         self.tries()?;
         self.meet();
         for round in 0..self.rounds {
-            let lock = self.sites[0].lock;
+            let lock = Called(self.sites[0].lock);
             // Now and then by trying first, so that thieves are among the waiters.
             if round % 3 != 2 || !lock.try_lock() {
                 lock.lock();
@@ -226,22 +274,27 @@ impl<P: Platform, L: RawLock> Suite<'_, P, L> {
     }
 
     /// Who else looks at a lock that CPU 0 holds.
+    #[inline(never)]
     fn tries(&mut self) -> Outcome {
-        let (lock, cpu, other) = (self.sites[0].lock, P::cpu(), 1 % self.cpus);
+        let (lock, cpu, other) = (Called(self.sites[0].lock), P::cpu(), 1 % self.cpus);
         if cpu == 0 {
-            self.require(0, !lock.is_locked(), "a new lock is free")?;
+            self.require(0, !lock.0.is_locked(), "a new lock is free")?;
             self.require(0, lock.try_lock(), "try_lock takes a free lock")?;
-            self.require(0, lock.is_locked(), "is_locked tells of a held lock")?;
+            self.require(0, lock.0.is_locked(), "is_locked tells of a held lock")?;
         }
         self.meet();
         if cpu == other {
             self.require(0, !lock.try_lock(), "try_lock takes no held lock")?;
-            self.require(0, lock.is_locked(), "a try_lock that fails leaves no trace")?;
+            self.require(
+                0,
+                lock.0.is_locked(),
+                "a try_lock that fails leaves no trace",
+            )?;
         }
         self.meet();
         if cpu == 0 {
             lock.unlock();
-            self.require(0, !lock.is_locked(), "an unlocked lock is free")?;
+            self.require(0, !lock.0.is_locked(), "an unlocked lock is free")?;
         }
         self.meet();
         if cpu == other {
@@ -252,13 +305,14 @@ impl<P: Platform, L: RawLock> Suite<'_, P, L> {
     }
 
     /// Takes some of the locks, each inside the one before, and releases them again.
+    #[inline(never)]
     fn nest(&self, round: u32) -> Outcome {
         // Other sets in other rounds and on other CPUs; always in the same order, or they would
         // wait for each other.
         let set = 1 + (round * 7 + P::cpu() * 3) % ((1 << self.sites.len()) - 1);
         let chosen = |site: &usize| set & 1 << site != 0;
         for site in (0..self.sites.len()).filter(chosen) {
-            self.sites[site].lock.lock();
+            Called(self.sites[site].lock).lock();
             self.alone(site)?;
         }
         let last = self.sites.len() - 1;
@@ -269,7 +323,7 @@ impl<P: Platform, L: RawLock> Suite<'_, P, L> {
                 step
             };
             if chosen(&site) {
-                self.sites[site].lock.unlock();
+                Called(self.sites[site].lock).unlock();
             }
         }
         Ok(())
@@ -289,7 +343,7 @@ impl<P: Platform, L: RawRwLock> Suite<'_, P, L> {
         self.meet();
         let mut writes = 0;
         for round in 0..self.rounds {
-            let lock = self.sites[0].lock;
+            let lock = Called(self.sites[0].lock);
             if (round + P::cpu()).is_multiple_of(4) {
                 if round % 3 != 2 || !lock.try_write() {
                     lock.write();
@@ -317,12 +371,13 @@ impl<P: Platform, L: RawRwLock> Suite<'_, P, L> {
         self.no_node_in_use()
     }
 
+    #[inline(never)]
     fn rw_tries(&mut self) -> Outcome {
-        let (lock, cpu, other) = (self.sites[0].lock, P::cpu(), 1 % self.cpus);
+        let (lock, cpu, other) = (Called(self.sites[0].lock), P::cpu(), 1 % self.cpus);
         if cpu == 0 {
-            self.require(0, !lock.is_locked(), "a new lock is free")?;
+            self.require(0, !lock.0.is_locked(), "a new lock is free")?;
             self.require(0, lock.try_read(), "try_read takes a free lock")?;
-            self.require(0, lock.is_locked(), "is_locked tells of a reader")?;
+            self.require(0, lock.0.is_locked(), "is_locked tells of a reader")?;
         }
         self.meet();
         if cpu == other {
@@ -331,33 +386,33 @@ impl<P: Platform, L: RawRwLock> Suite<'_, P, L> {
             lock.read_unlock();
             self.require(
                 0,
-                lock.is_locked(),
+                lock.0.is_locked(),
                 "one reader's release is not the other's",
             )?;
         }
         self.meet();
         if cpu == 0 {
             lock.read_unlock();
-            self.require(0, !lock.is_locked(), "the last reader frees the lock")?;
+            self.require(0, !lock.0.is_locked(), "the last reader frees the lock")?;
             self.require(0, lock.try_write(), "try_write takes a free lock")?;
         }
         self.meet();
         if cpu == other {
             self.require(0, !lock.try_read(), "try_read does not join a writer")?;
             self.require(0, !lock.try_write(), "try_write does not join a writer")?;
-            self.require(0, lock.is_locked(), "a try that fails leaves no trace")?;
+            self.require(0, lock.0.is_locked(), "a try that fails leaves no trace")?;
         }
         self.meet();
         if cpu == 0 {
             lock.write_unlock();
-            self.require(0, !lock.is_locked(), "the writer frees the lock")?;
+            self.require(0, !lock.0.is_locked(), "the writer frees the lock")?;
         }
         Ok(())
     }
 
     /// All CPUs inside at the same time: none leaves before all are in.
     fn read_together(&mut self) -> Outcome {
-        let lock = self.sites[0].lock;
+        let lock = Called(self.sites[0].lock);
         lock.read();
         self.meet();
         self.require(0, !lock.try_write(), "no writer gets in beside readers")?;
@@ -368,6 +423,7 @@ impl<P: Platform, L: RawRwLock> Suite<'_, P, L> {
     }
 
     /// Inside with other readers at most.
+    #[inline(never)]
     fn among_readers(&self) -> Outcome {
         let guarded = self.sites[0].guarded;
         guarded.readers.fetch_add(1, Relaxed);

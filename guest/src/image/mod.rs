@@ -19,7 +19,7 @@ use kvm::Kvm;
 extern "C" fn _start() -> ! {
     patch::keep();
     if Kvm::<false>::vcpu().header().params.instrumented() {
-        workload::run::<Kvm<true>>();
+        workload::run_instrumented::<Kvm<true>>();
     } else {
         workload::run::<Kvm<false>>();
     }

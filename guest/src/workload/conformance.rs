@@ -52,6 +52,7 @@ struct Conform<M> {
 }
 
 impl<M: Machine> Conform<M> {
+    #[inline(never)]
     fn conform<L: Sync>(
         self,
         new: fn() -> L,

@@ -11,7 +11,7 @@ mod subject;
 pub mod torture;
 pub mod turn;
 
-use crate::abi::{self, Task, VcpuArea, Workload, phase};
+use crate::abi::{self, Params, Task, VcpuArea, Workload, phase};
 use crate::{Machine, trace};
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -20,17 +20,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 /// # Panics
 /// If the region is not one this program understands, or if the workload says so.
 pub fn run<M: Machine>() {
-    let vcpu = M::vcpu();
-    let params = &vcpu.header().params;
-    assert!(
-        params.magic == abi::MAGIC && params.version == abi::VERSION,
-        "host and guest do not agree: host version {}, guest version {}",
-        params.version,
-        abi::VERSION
-    );
-    let Some(workload) = Workload::from_raw(params.workload) else {
-        panic!("unknown workload {}", params.workload);
-    };
+    let (vcpu, params, workload) = wanted::<M>();
     match workload {
         Workload::Spin => spin::run::<M>(vcpu, params),
         Workload::Probe => probe::run::<M>(vcpu),
@@ -65,8 +55,39 @@ pub fn run<M: Machine>() {
             wait_for_stop::<M>(vcpu);
         }
     }
+    vcpu.task.store(Task::Done as u32, Relaxed);
+}
+
+/// The same where the steps of acquisitions must be seen ([`Params::instrumented`]), which is so for the
+/// spin workload only: the others are not compiled a second time.
+///
+/// # Panics
+/// As [`run`], and if the workload is another.
+pub fn run_instrumented<M: Machine>() {
+    let (vcpu, params, workload) = wanted::<M>();
+    assert!(
+        workload == Workload::Spin,
+        "{workload:?} cannot be traced, interrupted or preempted on demand"
+    );
+    spin::run::<M>(vcpu, params);
     trace::finish(vcpu);
     vcpu.task.store(Task::Done as u32, Relaxed);
+}
+
+/// What this vCPU is to do.
+fn wanted<M: Machine>() -> (&'static VcpuArea, &'static Params, Workload) {
+    let vcpu = M::vcpu();
+    let params = &vcpu.header().params;
+    assert!(
+        params.magic == abi::MAGIC && params.version == abi::VERSION,
+        "host and guest do not agree: host version {}, guest version {}",
+        params.version,
+        abi::VERSION
+    );
+    let Some(workload) = Workload::from_raw(params.workload) else {
+        panic!("unknown workload {}", params.workload);
+    };
+    (vcpu, params, workload)
 }
 
 /// Says that this vCPU is prepared, and halts until the warm-up begins.

@@ -36,6 +36,7 @@ impl<M: Machine> Visitor<M> for Spin {
 }
 
 impl Spin {
+    #[inline(never)]
     fn work_locks<M: Machine, S: Subject, const LATENCY: bool>(self) {
         let Self { vcpu, params } = self;
         let khz = params.tsc_khz;

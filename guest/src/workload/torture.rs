@@ -128,8 +128,10 @@ enum Hold {
     Preempted,
 }
 
+// What is not inlined is so for the sake of the image: there is a copy of it for each lock.
 impl<M: Machine> Torture<M> {
     /// Turns until told to stop. `RW`: the lock has a read side.
+    #[inline(never)]
     fn turns<L: RawRwLock, const RW: bool>(&mut self) {
         let Self { vcpu, params, .. } = *self;
         // The lock under torture is the first; those held around it follow.
@@ -207,6 +209,7 @@ impl<M: Machine> Torture<M> {
         self.release::<L>(slot, &held);
     }
 
+    #[inline(never)]
     fn acquire<L: RawRwLock>(&self, slot: &LockSlot, reader: bool) -> Held {
         let lock: &L = placed(slot);
         if reader {
@@ -219,6 +222,7 @@ impl<M: Machine> Torture<M> {
         }
     }
 
+    #[inline(never)]
     fn release<L: RawRwLock>(&self, slot: &LockSlot, held: &Held) {
         let lock: &L = placed(slot);
         let well = match *held {

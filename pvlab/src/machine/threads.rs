@@ -296,7 +296,7 @@ impl Vm {
                     this.get_or_init(|| host);
                 });
                 let body = if instrumented {
-                    workload::run::<HostThread<true>>
+                    workload::run_instrumented::<HostThread<true>>
                 } else {
                     workload::run::<HostThread<false>>
                 };
