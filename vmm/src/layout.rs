@@ -5,7 +5,7 @@
 //! 0x0000_1000  GDT
 //! 0x0000_2000  page tables: PML4, PDPT, page directories and tables
 //! 0x0020_0000  image
-//! 0x0040_0000  the shared region (guest::abi), then guarded stacks, one for each vCPU and one for
+//! 0x0080_0000  the shared region (guest::abi), then guarded stacks, one for each vCPU and one for
 //!              each task but the first of each vCPU
 //! 0xf000_0000  doorbells: no memory here
 //! ```
@@ -29,7 +29,7 @@ pub const IMAGE: u64 = 0x20_0000;
 pub const IMAGE_END: u64 = REGION;
 
 /// The shared region.
-pub const REGION: u64 = 0x40_0000;
+pub const REGION: u64 = 0x80_0000;
 
 /// Bytes of stack of a vCPU.
 pub const STACK: u64 = 0x8000;
