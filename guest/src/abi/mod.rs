@@ -27,7 +27,7 @@ use core::sync::atomic::AtomicU32;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"PVLABREG");
 
 /// Version of this contract. Raised by every change of layout or meaning.
-pub const VERSION: u64 = 7;
+pub const VERSION: u64 = 8;
 
 macro_rules! params {
     ($($(#[doc = $doc:literal])+ $field:ident,)+) => {
@@ -76,10 +76,14 @@ params! {
     seed,
     /// Bits of [`flags`].
     flags,
-    /// vCPUs that only read: the last so many.
+    /// vCPUs that only read: the last so many. In a microbenchmark, tasks.
     readers,
     /// Share of reads in the acquisitions of all other vCPUs, as a multiple of 2^-32.
     read_share,
+    /// Microbenchmarks: tasks that take part; the others end at once.
+    threads,
+    /// rwsem-bench: turns of a busy-wait loop inside the critical section.
+    pauses,
     /// Contexts in which each vCPU takes locks, one interrupting the other; 0 and 1 mean one.
     contexts,
     /// Tasks of each vCPU; 0 and 1 mean one.
@@ -178,6 +182,14 @@ pub enum Workload {
     Relay = 5,
     /// Torture a lock; see [`crate::workload::torture`].
     Torture = 6,
+    /// See [`crate::workload::rwsem_bench`].
+    RwsemBench = 20,
+    /// See [`crate::workload::futex_hash`].
+    FutexHash = 21,
+    /// See [`crate::workload::lock_pi`].
+    LockPi = 22,
+    /// See [`crate::workload::pipe`].
+    Pipe = 23,
     /// vCPU 0 panics, to test how the host reports it.
     Panic = 100,
     /// Spin for ever without progress, to test the host's watchdog.
@@ -188,13 +200,17 @@ pub enum Workload {
 
 impl Workload {
     /// Every workload.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 13] = [
         Self::Spin,
         Self::Probe,
         Self::Busy,
         Self::Conformance,
         Self::Relay,
         Self::Torture,
+        Self::RwsemBench,
+        Self::FutexHash,
+        Self::LockPi,
+        Self::Pipe,
         Self::Panic,
         Self::Hang,
         Self::Fault,

@@ -30,15 +30,18 @@ pub struct TaskArea {
     pub state: AtomicU32,
     /// 1: it is to end, and its waits that can be killed give up.
     pub killed: AtomicU32,
-    /// Reads completed.
+    /// The phase that the figures are of.
+    pub phase: AtomicU32,
+    /// Reads completed in that phase.
     pub reads: AtomicU64,
-    /// Writes, or exclusive acquisitions, completed.
+    /// Writes, or exclusive acquisitions, completed in that phase.
     pub writes: AtomicU64,
-    /// When the acquisition under way began; 0 if there is none.
+    /// When the acquisition under way began; 0 if there is none, or if acquisitions are not timed. The
+    /// lowest bit is 1 if it is for reading.
     pub wait_since: AtomicU64,
-    /// Longest wait for a read in the present phase.
+    /// Longest wait for a read in that phase.
     pub read_wait_max: AtomicU64,
-    /// Longest wait for a write in the present phase.
+    /// Longest wait for a write in that phase.
     pub write_wait_max: AtomicU64,
     /// When its fixed number of operations was done; 0 until then.
     pub finished: AtomicU64,
@@ -58,7 +61,7 @@ pub struct RunQueue {
     pub current: AtomicU32,
     /// 1 while no task can run, and the vCPU halts or is about to.
     pub idle: AtomicU32,
-    /// 1 while the only task of this vCPU is blocked.
+    /// 1 while the only task of this vCPU is blocked, or the one that runs sleeps.
     pub blocked: AtomicU32,
     /// Tasks that have not ended.
     pub alive: AtomicU32,

@@ -35,6 +35,10 @@ use pvlock::wait::Waiter;
 /// a second.
 pub const SLICE_NS: u64 = 4_000_000;
 
+/// How much later than asked for a sleep ends: the default slack of Linux's timers (prctl(2),
+/// PR_SET_TIMERSLACK), which [`Machine::hold_off`] has by itself.
+const TIMER_SLACK_NS: u64 = 50_000;
+
 /// What a task does.
 pub trait Body<M: Machine> {
     /// Called once in each task.
@@ -196,6 +200,24 @@ fn slice<M: Machine>() -> u64 {
 pub fn give_way<M: Machine>() {
     if queue::<M>().per_vcpu > 1 && need_resched::<M>() {
         next::<M>();
+    }
+}
+
+/// Lets `ns` pass, and what timers take longer; other tasks of this vCPU run meanwhile, if they can.
+/// Not to be called with a spinlock held.
+pub fn sleep<M: Machine>(ns: u32) {
+    let queue = queue::<M>();
+    let (begun, whole) = (M::now(), M::ticks(u64::from(ns) + TIMER_SLACK_NS));
+    while M::now().saturating_sub(begun) < whole {
+        if others_can_run(queue, current::<M>() % queue.per_vcpu) {
+            next::<M>();
+        } else {
+            // Whoever waits for what this task holds need not spin for it.
+            queue.blocked.store(1, Relaxed);
+            M::hold_off(ns);
+            queue.blocked.store(0, Relaxed);
+            return;
+        }
     }
 }
 

@@ -1,11 +1,16 @@
 //! The workloads, and what every vCPU runs first.
 
+mod bench;
 pub mod choice;
 pub mod conformance;
+pub mod futex_hash;
+pub mod lock_pi;
 pub mod nested;
+pub mod pipe;
 mod place;
 pub mod probe;
 pub mod relay;
+pub mod rwsem_bench;
 pub mod spin;
 mod subject;
 pub mod torture;
@@ -27,6 +32,10 @@ pub fn run<M: Machine>() {
         Workload::Relay => relay::run::<M>(vcpu),
         Workload::Conformance => conformance::run::<M>(vcpu, params),
         Workload::Torture => torture::run::<M>(vcpu, params),
+        Workload::RwsemBench => rwsem_bench::run::<M>(vcpu, params),
+        Workload::FutexHash => futex_hash::run::<M>(vcpu, params),
+        Workload::LockPi => lock_pi::run::<M>(vcpu, params),
+        Workload::Pipe => pipe::run::<M>(vcpu, params),
         Workload::Busy => {
             start::<M>(vcpu);
             M::log("busy until told to stop");

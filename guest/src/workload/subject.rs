@@ -23,26 +23,47 @@ pub(super) trait Visitor<M> {
     fn visit<S: Subject>(self);
 }
 
+/// The lock that `params` name.
+///
+/// # Panics
+/// If there is no such lock.
+pub(super) fn kind(params: &Params) -> LockKind {
+    let id = u32::try_from(params.lock_kind).ok();
+    let Some(kind) = id.and_then(LockKind::from_id) else {
+        panic!("unknown lock kind {}", params.lock_kind);
+    };
+    kind
+}
+
+fn way(params: &Params) -> Dispatch {
+    let Some(way) = Dispatch::from_raw(params.dispatch) else {
+        panic!("unknown way {} to call a lock", params.dispatch);
+    };
+    way
+}
+
+/// As [`visit`], for a workload that never reads: there is no code for it.
+///
+/// # Panics
+/// If there is no such lock.
+pub(super) fn visit_exclusive<M: Machine, V: Visitor<M>>(params: &Params, visitor: V) {
+    let face = Face(visitor, PhantomData);
+    dispatch::visit::<M, _>(kind(params), way(params), face);
+}
+
 /// Calls `visitor` with the lock that `params` name.
 ///
 /// # Panics
 /// If there is no such lock, or reads are wanted of one that has no read side, or not directly.
 pub(super) fn visit<M: Machine, V: Visitor<M>>(params: &Params, visitor: V) {
-    let id = u32::try_from(params.lock_kind).ok();
-    let Some(kind) = id.and_then(LockKind::from_id) else {
-        panic!("unknown lock kind {}", params.lock_kind);
-    };
-    let Some(way) = Dispatch::from_raw(params.dispatch) else {
-        panic!("unknown way {} to call a lock", params.dispatch);
-    };
-    let face = Face(visitor, PhantomData);
     if params.readers == 0 && params.read_share == 0 {
-        dispatch::visit::<M, _>(kind, way, face);
+        visit_exclusive::<M, V>(params, visitor);
         return;
     }
-    assert!(way == Dispatch::Direct, "reads are compiled in");
+    let kind = kind(params);
+    assert!(way(params) == Dispatch::Direct, "reads are compiled in");
     assert!(
-        kind.visit_rw::<M, _>(face).is_some(),
+        kind.visit_rw::<M, _>(Face(visitor, PhantomData)).is_some(),
         "{kind} has no read side"
     );
 }

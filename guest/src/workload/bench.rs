@@ -1,0 +1,205 @@
+//! What the microbenchmarks share: who takes part, when to go on, and an acquisition with its check and
+//! its figures.
+//!
+//! Their threads are tasks ([`crate::task`]), so that threads can share a vCPU as they share a CPU. A
+//! microbenchmark's loop is the same in every task; only [`Member::rank`] differs.
+
+use super::subject::{self, Subject};
+use super::{current_phase, start, wait_for_stop};
+use crate::abi::{Counter, LockSlot, Params, TaskArea, VcpuArea, flags, phase};
+use crate::task::{self, Body};
+use crate::{Machine, machine};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A task lets others run, if it has had its slice, after so many operations. Looking at the clock after
+/// each would cost more than many an operation.
+const GIVE_WAY_EVERY: u64 = 16;
+
+/// The locks of this workload, new.
+pub(super) fn locks<S: Subject>(
+    vcpu: &'static VcpuArea,
+    params: &'static Params,
+) -> &'static [LockSlot] {
+    let slots = machine::deref_slice(vcpu.locks, params.locks);
+    if vcpu.cpu == 0 {
+        slots.iter().for_each(subject::construct::<S>);
+    }
+    slots
+}
+
+/// Runs `B` in every task of this vCPU, from the start signal to the end of all.
+pub(super) fn run<M: Machine, B: Body<M>>(vcpu: &'static VcpuArea) {
+    start::<M>(vcpu);
+    task::run::<M, B>();
+    if current_phase(vcpu) != phase::STOP {
+        vcpu.finished.store(M::now(), Relaxed);
+        // Stay, halted, until everybody stops: the host still wants this vCPU's statistics.
+        wait_for_stop::<M>(vcpu);
+    }
+}
+
+/// A task that takes part.
+pub(super) struct Member {
+    pub(super) vcpu: &'static VcpuArea,
+    pub(super) params: &'static Params,
+    area: &'static TaskArea,
+    /// Its number among those that take part.
+    pub(super) rank: u64,
+    /// Its number in the machine, and 1.
+    pub(super) me: u32,
+    timed: bool,
+    phase: u32,
+    /// Operations to go; `u64::MAX`: until told to stop.
+    left: u64,
+    turns: u64,
+}
+
+impl Member {
+    /// The executing task, if it takes part: the first [`Params::threads`] do, where every vCPU's
+    /// first comes before any vCPU's second.
+    pub(super) fn join<M: Machine>(
+        vcpu: &'static VcpuArea,
+        area: &'static TaskArea,
+    ) -> Option<Self> {
+        let params = &vcpu.header().params;
+        let task = M::task();
+        let rank = u64::from(task % vcpu.run_queue.per_vcpu) * params.vcpus + u64::from(vcpu.cpu);
+        (rank < params.threads).then_some(Self {
+            vcpu,
+            params,
+            area,
+            rank,
+            me: task + 1,
+            timed: params.flags & flags::LATENCY != 0,
+            phase: phase::PREPARE,
+            left: u64::MAX,
+            turns: 0,
+        })
+    }
+
+    /// To be called before each operation: whether there is to be one.
+    #[inline(always)]
+    pub(super) fn goes_on<M: Machine>(&mut self) -> bool {
+        if self.notice_phase() == phase::STOP {
+            return false;
+        }
+        if self.left == 0 {
+            self.finish::<M>();
+            return false;
+        }
+        self.left -= 1;
+        true
+    }
+
+    /// Lets the task begin anew with its figures if a phase has begun; returns the phase.
+    #[inline(always)]
+    pub(super) fn notice_phase(&mut self) -> u32 {
+        let phase = current_phase(self.vcpu);
+        if phase != self.phase && phase != phase::STOP {
+            self.begin(phase);
+        }
+        phase
+    }
+
+    #[cold]
+    fn begin(&mut self, phase: u32) {
+        self.phase = phase;
+        if phase == phase::MEASURE && self.params.iterations > 0 {
+            self.left = self.params.iterations;
+        }
+        let area = self.area;
+        for figure in [
+            &area.reads,
+            &area.writes,
+            &area.read_wait_max,
+            &area.write_wait_max,
+        ] {
+            figure.store(0, Relaxed);
+        }
+        area.phase.store(phase, Relaxed);
+    }
+
+    /// This task has done all that it was to do.
+    pub(super) fn finish<M: Machine>(&self) {
+        self.area.finished.store(M::now(), Relaxed);
+    }
+
+    /// Takes the lock in `slot`, for reading if `read`, does what is to be done `inside`, and releases
+    /// it.
+    #[inline(always)]
+    pub(super) fn locked<M: Machine, S: Subject, R>(
+        &self,
+        slot: &LockSlot,
+        read: bool,
+        inside: impl FnOnce() -> R,
+    ) -> R {
+        let Self { vcpu, area, me, .. } = *self;
+        let lock: &S = subject::lock_of(slot);
+        let read = S::SHARED && read;
+        let asked = if self.timed { M::now() } else { 0 };
+        if self.timed {
+            // The lowest bit says of which kind the wait is.
+            area.wait_since.store(asked & !1 | u64::from(read), Relaxed);
+        }
+        if read {
+            lock.read();
+        } else {
+            lock.lock();
+        }
+        if self.timed {
+            area.wait_since.store(0, Relaxed);
+            let longest = if read {
+                &area.read_wait_max
+            } else {
+                &area.write_wait_max
+            };
+            raise(longest, M::now().saturating_sub(asked));
+        }
+        let (result, alone);
+        if read {
+            let entered = slot.read_enter();
+            result = inside();
+            alone = slot.read_leave(entered);
+            lock.read_unlock();
+        } else {
+            slot.enter(me);
+            result = inside();
+            alone = slot.leave(me);
+            lock.unlock();
+        }
+        vcpu.count(Counter::Acquisitions, 1);
+        if read {
+            vcpu.count(Counter::Reads, 1);
+        }
+        if !alone {
+            vcpu.count(Counter::Violations, 1);
+        }
+        result
+    }
+
+    /// Counts an operation of this task.
+    #[inline(always)]
+    pub(super) fn count(&self, read: bool) {
+        let figure = if read {
+            &self.area.reads
+        } else {
+            &self.area.writes
+        };
+        figure.store(figure.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// To be called between operations: lets other tasks of the vCPU have their turn.
+    #[inline(always)]
+    pub(super) fn give_way<M: Machine>(&mut self) {
+        self.turns += 1;
+        if self.turns.is_multiple_of(GIVE_WAY_EVERY) {
+            task::give_way::<M>();
+        }
+    }
+}
+
+fn raise(longest: &AtomicU64, wait: u64) {
+    if wait > longest.load(Relaxed) {
+        longest.store(wait, Relaxed);
+    }
+}

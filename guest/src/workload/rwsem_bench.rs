@@ -1,0 +1,131 @@
+//! rwsem-bench: all tasks take one lock, over and over; how often, or how long it takes.
+//!
+//! After the microbenchmark that Waiman Long's mails on kernel rwsems give figures of (LKML 2014 and
+//! 2019). Tasks read in the share [`Params::read_share`] of their operations, evenly spread: of one
+//! half, every second operation reads. Or the last [`Params::readers`] tasks only read, and the others
+//! only write. Inside they spend [`Params::pauses`] turns of a busy-wait loop, and
+//! [`Params::critical_ns`].
+
+use super::bench::{self, Member};
+use super::subject::{self, Subject, Visitor};
+use crate::abi::{LockSlot, Params, TaskArea, VcpuArea};
+use crate::task::Body;
+use crate::{Machine, machine, work};
+use core::marker::PhantomData;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Runs the workload on this vCPU with the lock named in `params`.
+pub(super) fn run<M: Machine>(vcpu: &'static VcpuArea, params: &'static Params) {
+    subject::visit::<M, _>(params, RwsemBench { vcpu, params });
+}
+
+struct RwsemBench {
+    vcpu: &'static VcpuArea,
+    params: &'static Params,
+}
+
+impl<M: Machine> Visitor<M> for RwsemBench {
+    fn visit<S: Subject>(self) {
+        let Self { vcpu, params } = self;
+        let unit = work::calibrate::<M>(params.tsc_khz);
+        vcpu.unit_ticks.store(unit, Relaxed);
+        bench::locks::<S>(vcpu, params);
+        bench::run::<M, Turns<S>>(vcpu);
+    }
+}
+
+struct Turns<S>(PhantomData<S>);
+
+impl<M: Machine, S: Subject> Body<M> for Turns<S> {
+    fn run(vcpu: &'static VcpuArea, area: &'static TaskArea) {
+        let Some(mut member) = Member::join::<M>(vcpu, area) else {
+            return;
+        };
+        let params = member.params;
+        let [slot, ..] = machine::deref_slice::<LockSlot>(vcpu.locks, params.locks) else {
+            panic!("there is no lock");
+        };
+        let unit = vcpu.unit_ticks.load(Relaxed);
+        let units = work::units(params.critical_ns, params.tsc_khz, unit);
+        let mut mix = Mix::of(params, member.rank);
+        while member.goes_on::<M>() {
+            let read = mix.next_reads();
+            member.locked::<M, S, _>(slot, read, || {
+                for _ in 0..params.pauses {
+                    M::relax();
+                }
+                M::work(units);
+            });
+            member.count(read);
+            member.give_way::<M>();
+        }
+    }
+}
+
+/// Which operations read: evenly spread, as the pixels of a line are between two of its ends
+/// (Bresenham 1965).
+#[derive(Clone, Debug)]
+struct Mix {
+    /// As a multiple of 2^-32.
+    share: u64,
+    sum: u64,
+}
+
+impl Mix {
+    const ALL: u64 = 1 << 32;
+
+    /// That of the task of this rank.
+    fn of(params: &Params, rank: u64) -> Self {
+        let share = match params.readers {
+            0 => params.read_share,
+            readers if rank + readers >= params.threads => Self::ALL,
+            _ => 0,
+        };
+        Self { share, sum: 0 }
+    }
+
+    #[inline(always)]
+    fn next_reads(&mut self) -> bool {
+        self.sum += self.share;
+        let reads = self.sum >= Self::ALL;
+        if reads {
+            self.sum -= Self::ALL;
+        }
+        reads
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reads(params: &Params, rank: u64, operations: usize) -> usize {
+        let mut mix = Mix::of(params, rank);
+        (0..operations).filter(|_| mix.next_reads()).count()
+    }
+
+    #[test]
+    fn reads_have_their_share_exactly() {
+        let of = |share| Params {
+            read_share: share,
+            ..Params::default()
+        };
+        assert_eq!(reads(&of(0), 0, 1000), 0);
+        assert_eq!(reads(&of(1 << 32), 0, 1000), 1000);
+        assert_eq!(reads(&of(1 << 31), 0, 1000), 500);
+        assert_eq!(reads(&of(1 << 31), 0, 1001), 500);
+        // 10:1, rounded to a multiple of 2^-32.
+        assert_eq!(reads(&of(3_904_515_724), 0, 1_100_000), 1_000_000);
+    }
+
+    #[test]
+    fn groups_read_or_write() {
+        let params = Params {
+            readers: 2,
+            threads: 5,
+            ..Params::default()
+        };
+        let reads: [usize; 5] = core::array::from_fn(|rank| reads(&params, rank as u64, 10));
+        assert_eq!(reads, [0, 0, 0, 10, 10]);
+    }
+}
