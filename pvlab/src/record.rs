@@ -64,6 +64,34 @@ pub struct VmRecord {
     pub most_used_lock: Option<f64>,
     /// One for each vCPU.
     pub vcpus: Vec<VcpuRecord>,
+    /// One for each thread of a microbenchmark.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<ThreadRecord>,
+}
+
+/// One thread's part of a microbenchmark. Counts are of the measurement alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ThreadRecord {
+    /// The vCPU that executes it.
+    pub vcpu: usize,
+    /// Operations that read: acquisitions for reading, or numbers read from a pipe.
+    pub reads: u64,
+    /// All others.
+    pub writes: u64,
+    /// The longest wait for reading, ns, if waits were timed; with one that was still going on at the
+    /// end.
+    pub read_wait_max_ns: Option<u64>,
+    /// All others, likewise.
+    pub write_wait_max_ns: Option<u64>,
+    /// When a fixed number of operations was done, s after the start of the measurement.
+    pub finished_s: Option<f64>,
+}
+
+impl ThreadRecord {
+    /// All operations.
+    pub const fn operations(&self) -> u64 {
+        self.reads + self.writes
+    }
 }
 
 /// The check of mutual exclusion, over the whole run including the warm-up.

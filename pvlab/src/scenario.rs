@@ -1,5 +1,9 @@
 //! What to run: everything that defines a run, and nothing about how it went.
 
+mod bench;
+
+pub use bench::{Bench, BenchKind};
+
 use crate::selection::Offered;
 use guest::abi::Dispatch;
 use pvlock::LockKind;
@@ -52,6 +56,9 @@ pub struct Scenario {
     /// Torture the lock, instead of working with it as `workload` says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub torture: Option<Torture>,
+    /// Run a microbenchmark, instead of working as `workload` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bench: Option<Bench>,
     /// Fault injection: kicks are dropped, so that halted waiters sleep for ever.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub drop_kicks: bool,
@@ -292,7 +299,7 @@ pub enum Mix {
     /// Everybody takes the lock exclusively; of a reader-writer lock, the write side.
     #[default]
     Exclusive,
-    /// Each vCPU reads in this share of its acquisitions, from 0 to 1.
+    /// Each vCPU reads in this share of its acquisitions, from 0 to 1. In a microbenchmark, each thread.
     ReadShare(f64),
     /// This many vCPUs, the last, only read; the others only write.
     Readers(usize),

@@ -350,6 +350,14 @@ impl Region {
         self.load(self.layout.task(task) + field)
     }
 
+    /// The phase that the figures of task number `task` of all are of, one of [`guest::abi::phase`].
+    ///
+    /// # Errors
+    /// As all accesses.
+    pub fn task_phase(&self, task: usize) -> Result<u32> {
+        self.load(self.layout.task(task) + offset_of!(TaskArea, phase))
+    }
+
     /// Tells task number `task` of all to end, and its waits that can be killed to give up.
     ///
     /// # Errors

@@ -38,6 +38,7 @@ pub(crate) fn scenario(lock: LockKind) -> Scenario {
         numa_nodes: 1,
         preempt: None,
         torture: None,
+        bench: None,
         drop_kicks: false,
     }
 }
@@ -85,6 +86,7 @@ pub(crate) fn vm(lock: &str, acquisitions: &[u64]) -> VmRecord {
         probe_ns: Some(9.25),
         most_used_lock: None,
         vcpus: vcpus.collect(),
+        threads: Vec::new(),
     }
 }
 

@@ -17,7 +17,7 @@ const CPUS: usize = 2;
 #[expect(clippy::cast_possible_truncation, reason = "there are four pages")]
 const KVM_VCPUS: usize = KICK_PAGES as usize * 0x1000 / size_of::<u32>();
 /// vCPUs that the word of a queued lock can name.
-const WORD_VCPUS: usize = pvlock::MAX_CPUS as usize;
+pub(super) const WORD_VCPUS: usize = pvlock::MAX_CPUS as usize;
 
 /// Which guests are wanted.
 #[derive(Clone, Debug)]
@@ -149,6 +149,7 @@ pub(super) fn request(
             numa_nodes: common.mix.numa_nodes,
             preempt: common.preempt,
             torture: None,
+            bench: None,
             drop_kicks: common.drop_kicks,
         },
         machine_reason,

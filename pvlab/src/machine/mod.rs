@@ -5,7 +5,7 @@ mod noise;
 mod threads;
 mod weights;
 
-use crate::scenario::{Cpl, MachineKind, Mix, Scenario, Torture, Whom};
+use crate::scenario::{Bench, Cpl, MachineKind, Mix, Scenario, Torture, Whom};
 use guest::abi::{Params, Workload, flags, preempt};
 use rustix::process::Pid;
 use std::collections::BTreeMap;
@@ -107,9 +107,10 @@ pub fn start(
         preempt_ns: scenario.preempt.map_or(0, |p| p.ns.into()),
         ..Params::default()
     };
-    let params = match scenario.torture {
-        Some(torture) => torture_params(torture, params),
-        None => params,
+    let params = match (scenario.torture, scenario.bench) {
+        (Some(torture), _) => torture_params(torture, params),
+        (None, Some(bench)) => bench_params(bench, scenario.machine, params),
+        (None, None) => params,
     };
     let started = launch(scenario.machine, scenario.cpl, params, affinity)?;
     if skewed {
@@ -117,6 +118,17 @@ pub fn start(
         started.0.region().set_weights(&table)?;
     }
     Ok(started)
+}
+
+fn bench_params(bench: Bench, machine: MachineKind, params: Params) -> Params {
+    let vcpus = usize::try_from(params.vcpus).unwrap_or(1);
+    Params {
+        workload: bench.workload.workload() as u64,
+        threads: bench.threads as u64,
+        tasks: bench.tasks(machine, vcpus) as u64,
+        pauses: bench.pauses,
+        ..params
+    }
 }
 
 fn torture_params(torture: Torture, params: Params) -> Params {

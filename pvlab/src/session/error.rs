@@ -92,12 +92,13 @@ pub struct Stuck {
 }
 
 impl Stuck {
-    /// Looks at the VM.
+    /// Looks at the VM, whose locks are held by what is called `holder`.
     pub(super) fn new(
         vm: usize,
         spec: VmSpec,
         silent_for: Duration,
         machine: &dyn RunningVm,
+        holder: &str,
     ) -> Result<Self, RegionError> {
         let region = machine.region();
         let (mut halted, mut ended) = (0, 0);
@@ -117,7 +118,7 @@ impl Stuck {
             }
             let inside = match owner {
                 0 => "nobody is inside".to_owned(),
-                vcpu => format!("vCPU {} is inside", vcpu - 1),
+                number => format!("{holder} {} is inside", number - 1),
             };
             let word_state = spec.lock.kind.describe(word);
             locks.push(format!(

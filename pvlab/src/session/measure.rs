@@ -4,8 +4,8 @@ use super::intervals::Intervals;
 use super::live::{LOOK_EVERY, Live};
 use super::run::{POLL, Run, done, machines, seconds};
 use super::snapshot::{self, LongestWaits, VmSnapshot, ns, to_f64};
-use super::{LiveVm, Observer, Options, RunError};
-use crate::record::{Record, Start};
+use super::{LiveVm, Observer, Options, RunError, tasks};
+use crate::record::{Record, Start, VmRecord};
 use crate::scenario::Length;
 use crate::trace::collect::COLLECT_EVERY;
 use guest::abi::{Task, VcpuArea, phase};
@@ -114,6 +114,13 @@ impl Run<'_> {
             let waits = vcpus.map(|vcpu| LongestWaits::of(&*vm.machine, vcpu));
             longest.push(waits.collect::<Result<Vec<_>, _>>()?);
         }
+        let mut threads = Vec::new();
+        for (vm, from) in self.vms.iter().zip(&from) {
+            threads.push(match self.scenario.bench {
+                Some(bench) => tasks::threads(self.scenario, bench, vm, from.at)?,
+                None => Vec::new(),
+            });
+        }
         let ended = vmm::clock::now();
         self.enter(phase::STOP)?;
         self.kick_all()?;
@@ -127,14 +134,18 @@ impl Run<'_> {
         for (i, vm) in self.vms.iter().enumerate() {
             let pair = (&from[i], &to[i]);
             let spec = self.scenario.vms[i];
-            vms.push(snapshot::vm_record(
+            let record = snapshot::vm_record(
                 self.scenario,
                 spec,
                 &*vm.machine,
                 pair,
                 &longest[i],
                 vm.first,
-            )?);
+            )?;
+            vms.push(VmRecord {
+                threads: std::mem::take(&mut threads[i]),
+                ..record
+            });
         }
         tracing::debug!(elapsed = ?self.launched.elapsed(), "run is over");
         Ok(Record {

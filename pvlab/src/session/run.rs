@@ -134,11 +134,17 @@ impl<'a> Run<'a> {
     pub(crate) fn stuck(&self, number: usize) -> Result<Stuck, RunError> {
         let vm = &self.vms[number];
         let spec = self.scenario.vms[number];
+        let holder = if self.scenario.bench.is_some() {
+            "task"
+        } else {
+            "vCPU"
+        };
         Ok(Stuck::new(
             number,
             spec,
             vm.last_progress.elapsed(),
             &*vm.machine,
+            holder,
         )?)
     }
 

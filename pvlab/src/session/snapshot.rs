@@ -201,6 +201,7 @@ pub(super) fn vm_record(
         },
         most_used_lock: most_used_lock(vm.region())?,
         vcpus,
+        threads: Vec::new(),
     })
 }
 

@@ -1,0 +1,108 @@
+//! The microbenchmarks, as parts of a scenario.
+
+use super::MachineKind;
+use guest::abi;
+use guest::workload::{futex_hash, pipe};
+use serde::{Deserialize, Serialize};
+
+/// A microbenchmark and its threads, which are tasks that share the vCPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bench {
+    /// What the threads do.
+    pub workload: BenchKind,
+    /// How many there are.
+    pub threads: usize,
+    /// Turns of a busy-wait loop inside the critical section.
+    pub pauses: u64,
+}
+
+/// What the threads of a microbenchmark do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BenchKind {
+    /// All take one lock, for reading or writing.
+    RwsemBench,
+    /// Each waits on futexes of its own, which have the wrong value.
+    FutexHash,
+    /// All take one lock, and sleep while they hold it.
+    LockPi,
+    /// Pairs send a number to and fro.
+    Pipe,
+}
+
+impl BenchKind {
+    /// Every microbenchmark.
+    pub const ALL: [Self; 4] = [Self::RwsemBench, Self::FutexHash, Self::LockPi, Self::Pipe];
+
+    /// The name, as users write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RwsemBench => "rwsem-bench",
+            Self::FutexHash => "futex-hash",
+            Self::LockPi => "lock-pi",
+            Self::Pipe => "pipe",
+        }
+    }
+
+    /// The guest's workload.
+    pub const fn workload(self) -> abi::Workload {
+        match self {
+            Self::RwsemBench => abi::Workload::RwsemBench,
+            Self::FutexHash => abi::Workload::FutexHash,
+            Self::LockPi => abi::Workload::LockPi,
+            Self::Pipe => abi::Workload::Pipe,
+        }
+    }
+
+    /// Lock slots that it needs.
+    pub const fn locks(self, vcpus: usize, threads: usize) -> usize {
+        match self {
+            Self::RwsemBench | Self::LockPi => 1,
+            Self::FutexHash => (futex_hash::BUCKETS_PER_CPU * vcpus).next_power_of_two(),
+            Self::Pipe => threads * pipe::SLOTS_PER_TASK,
+        }
+    }
+}
+
+impl Bench {
+    /// Tasks that each of `vcpus` vCPUs needs, so that there is one for each thread. A host thread is
+    /// a task by itself.
+    pub const fn tasks(self, machine: MachineKind, vcpus: usize) -> usize {
+        match machine {
+            MachineKind::Kvm => self.threads.div_ceil(vcpus),
+            MachineKind::Threads => 1,
+        }
+    }
+
+    /// The task that is thread number `thread`, by its number in the machine: threads are dealt out to
+    /// the vCPUs in turn.
+    pub const fn task(self, machine: MachineKind, vcpus: usize, thread: usize) -> usize {
+        thread % vcpus * self.tasks(machine, vcpus) + thread / vcpus
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_dealt_out_to_vcpus() {
+        let bench = Bench {
+            workload: BenchKind::RwsemBench,
+            threads: 5,
+            pauses: 1,
+        };
+        assert_eq!(bench.tasks(MachineKind::Kvm, 2), 3);
+        let task = |thread| bench.task(MachineKind::Kvm, 2, thread);
+        assert_eq!([0, 1, 2, 3, 4].map(task), [0, 3, 1, 4, 2]);
+        let task = |thread| bench.task(MachineKind::Threads, 5, thread);
+        assert_eq!([0, 1, 2, 3, 4].map(task), [0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn there_are_256_hash_buckets_for_each_cpu() {
+        let buckets = |vcpus| BenchKind::FutexHash.locks(vcpus, 1);
+        assert_eq!([1, 2, 3].map(buckets), [256, 512, 1024]);
+        assert_eq!(BenchKind::Pipe.locks(2, 4), 8);
+    }
+}
