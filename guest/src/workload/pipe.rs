@@ -7,8 +7,9 @@
 //! Every pipe has two lock slots: its lock's, and one in which the rest of it lies.
 
 use super::bench::{self, Member};
+use super::place::{place, placed};
 use super::subject::{self, Subject, Visitor};
-use crate::abi::{Counter, LOCK_BYTES, LockSlot, Params, TaskArea, VcpuArea};
+use crate::abi::{Counter, LockSlot, Params, TaskArea, VcpuArea};
 use crate::task::Body;
 use crate::{Machine, machine};
 use core::marker::PhantomData;
@@ -40,7 +41,7 @@ impl<M: Machine> Visitor<M> for PipeBench {
             let slots: &[LockSlot] = machine::deref_slice(vcpu.locks, params.locks);
             for pair in slots.chunks_exact(2) {
                 subject::construct::<S>(&pair[0]);
-                place(&pair[1]);
+                place(&pair[1], Pipe::default());
             }
         }
         bench::run::<M, PingPong<S>>(vcpu);
@@ -216,26 +217,4 @@ fn wake<M: Machine>(waiter: u32) {
     if waiter != 0 {
         M::wake(waiter - 1);
     }
-}
-
-/// Puts a new pipe into `slot`.
-#[allow(unsafe_code)] // A slot holds a type known only here.
-fn place(slot: &LockSlot) {
-    const { assert!(size_of::<Pipe>() <= LOCK_BYTES && align_of::<Pipe>() <= align_of::<LockSlot>()) };
-    // SAFETY: the space is large and aligned enough (above), made of atomics, hence writable through
-    // a shared reference, and no other vCPU looks at it before the host ends PREPARE.
-    unsafe {
-        slot.lock_bytes()
-            .cast::<Pipe>()
-            .cast_mut()
-            .write(Pipe::default());
-    }
-}
-
-/// The pipe in `slot`.
-#[allow(unsafe_code)]
-fn placed(slot: &LockSlot) -> &Pipe {
-    // SAFETY: vCPU 0 has put one there (place()) before any vCPU left start(), and nothing else is ever
-    // put there.
-    unsafe { &*slot.lock_bytes().cast::<Pipe>() }
 }

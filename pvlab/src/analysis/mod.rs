@@ -1,5 +1,6 @@
 //! From records to figures that can be relied on.
 
+pub mod bench;
 mod compare;
 mod plan;
 mod sharing;

@@ -1,5 +1,6 @@
 //! Commands and options.
 
+use super::bench::{self, BenchArgs};
 use super::torture;
 use super::values::{self, CpuList, LockArg, LockParser, PlacementArg, VmArg};
 use crate::report::Format;
@@ -81,6 +82,9 @@ pub(super) enum Command {
     /// Compare locks, each in a guest of its own, in interleaved rounds.
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(Box<CompareArgs>),
+    /// Run a microbenchmark, and show its figures as kernel developers post them.
+    #[command(after_help = bench::EXAMPLES)]
+    Bench(Box<BenchArgs>),
     /// Run one or more guests at the same time and show every vCPU.
     #[command(after_help = RUN_EXAMPLES)]
     Run(Box<RunArgs>),

@@ -1,5 +1,6 @@
 //! Why a command could not be carried out, each reason in one line.
 
+use super::bench::BenchUsage;
 use super::output;
 use crate::trace::{CollectError, read, sink};
 use crate::{doctor, host, session};
@@ -191,6 +192,9 @@ pub enum Usage {
         /// The locks compared.
         locks: String,
     },
+    /// `pvlab bench` was called wrongly.
+    #[error(transparent)]
+    Bench(#[from] BenchUsage),
     /// Reads are asked of a lock that has no read side.
     #[error("{option}: '{lock}' is taken exclusively and has no read side; {rw} can be read")]
     NoReadSide {

@@ -60,9 +60,14 @@ pub(super) fn check_locks(
     {
         return Err(Usage::SleepsInInterrupt { lock: lock.name() });
     }
-    let Some(option) = option(mix(&common.mix)) else {
-        return Ok(());
-    };
+    option(mix(&common.mix)).map_or(Ok(()), |option| check_reads(option, locks))
+}
+
+/// Whether each of the locks can be read, as `option` asks for.
+pub(super) fn check_reads(
+    option: &'static str,
+    locks: impl IntoIterator<Item = Lock>,
+) -> Result<(), Usage> {
     let direct = |lock: &Lock| lock.kind.is_rw() && lock.dispatch == Dispatch::Direct;
     match locks.into_iter().find(|lock| !direct(lock)) {
         None => Ok(()),

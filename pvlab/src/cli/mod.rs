@@ -8,6 +8,7 @@
 //! | 3 | a lock broke mutual exclusion, or failed under torture |
 
 mod args;
+mod bench;
 mod compare;
 mod error;
 mod explain;
@@ -57,6 +58,7 @@ pub fn main() -> ExitCode {
 
 fn dispatch(cli: Cli) -> Result<u8, CliError> {
     match cli.command {
+        Command::Bench(args) => bench::bench(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Run(args) => run::run(&args),
         Command::Trace(args) => trace::trace(&args),

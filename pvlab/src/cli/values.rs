@@ -57,6 +57,12 @@ pub(super) enum ValueError {
         "'{text}' is no share of reads; write a percentage such as 80%, or reads to writes such as 4:1"
     )]
     NoReads { text: String },
+    #[error("'{text}' is no ratio of reads to writes; write for example 0:1, 1:1 or 10:1")]
+    NoRatio { text: String },
+    #[error("'{text}' is no load; write a number of pauses such as 10, or a time such as 100ns")]
+    NoLoad { text: String },
+    #[error("{text} pauses is too long a load; give at most {most}, or a time such as 1ms")]
+    LoadTooLong { text: String, most: u64 },
     #[error("0:0 is neither reads nor writes; write for example 4:1")]
     NothingToDo,
     #[error("'{text}' is no exponent from 0 to {most}; write for example 1")]
@@ -285,7 +291,7 @@ pub(super) fn nested_locks(text: &str) -> Result<usize, ValueError> {
 }
 
 /// A number of things from `least` to `most`.
-fn count(text: &str, least: u64, most: u64) -> Result<usize, ValueError> {
+pub(super) fn count(text: &str, least: u64, most: u64) -> Result<usize, ValueError> {
     let number = if least > 0 {
         positive(text)?
     } else {

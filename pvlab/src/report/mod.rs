@@ -3,6 +3,7 @@
 //! Tables round; JSON and CSV do not. The JSON is described in `docs/json.md`.
 
 pub mod account;
+mod bench;
 mod compare;
 mod csv;
 pub mod doc;
@@ -12,6 +13,7 @@ mod mix;
 mod run;
 mod torture;
 
+pub use bench::BenchReport;
 pub use compare::CompareReport;
 pub use headline::headline;
 pub use run::{RunReport, interval_lines};

@@ -1,0 +1,297 @@
+//! `pvlab bench`.
+
+mod error;
+mod plan;
+mod values;
+
+pub(super) use error::BenchUsage;
+
+use super::args::{Common, FormatArg, MixArgs, OfferArgs, cpl, machine};
+use super::error::CliError;
+use super::output::Target;
+use super::progress::{Progress, Watcher};
+use super::values::{CpuList, LockArg, LockParser, PlacementArg};
+use super::{BROKEN, DONE, FAILED, complain};
+use crate::analysis::Ended;
+use crate::analysis::bench::{BenchPlan, BenchResult, Cell, Load, Ratio, RunFigures};
+use crate::host::Host;
+use crate::report::{BenchReport, Context};
+use crate::scenario::{BenchKind, Cpl, MachineKind};
+use crate::session::{self, Options, RunError};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  pvlab bench rwsem-bench --locks rwsem --threads 1,2,4,8,16,32,64
+  pvlab bench rwsem-bench --locks rwlock,rwsem --threads 1,2 --rounds 5   before and after
+  pvlab bench rwsem-bench --locks mutex,rwsem --threads 2,10 --loads 1,5,10
+  pvlab bench rwsem-bench --locks rwsem --threads 2,10 --ratios 1:1,10:1 --loads 1,100ns
+  pvlab bench rwsem-bench --locks rwsem --threads 16 --split --latency
+  pvlab bench futex-hash --locks qspinlock,pv-qspinlock --threads 1,2,4 --vcpus 4
+  pvlab bench pipe --locks mutex --threads 2,1000 --duration 2s --format markdown
+
+Workloads:
+  rwsem-bench  all threads take one lock, with some pauses inside: a table of rates of wlock, rlock and
+               mixed (every second acquisition reads), or, with --ratios or several --loads, a table of
+               execution times
+  futex-hash   each thread waits on 1,024 futexes of its own which have the wrong value, so that it takes
+               and releases the lock of the futex's hash bucket
+  lock-pi      all threads take one lock and sleep for 1us (and the host's timer slack) while they hold it
+  pipe         pairs of threads send a number to and fro over two pipes, each made of a lock, a ring and
+               a wait queue
+
+Threads are tasks that share the vCPUs as threads share CPUs; on --machine threads they are host threads.
+The locks of a lock list are compared with its first.";
+
+/// How long a run is, unless said otherwise.
+const DURATION: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Args)]
+pub(super) struct BenchArgs {
+    /// What the threads do.
+    #[arg(value_name = "WORKLOAD", value_parser = workload())]
+    workload: BenchKind,
+    /// The locks; the second and later ones are compared with the first [default: what the
+    /// kernel has in that place: rwsem, qspinlock, mutex, mutex].
+    #[arg(long, value_name = "LOCK,...", value_delimiter = ',', value_parser = LockParser)]
+    locks: Vec<LockArg>,
+    /// Numbers of threads [default: 1,2,4,8,16; for pipe from 2 on].
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = values::threads)]
+    threads: Vec<usize>,
+    /// vCPUs that the threads share, if there are as many threads [default: one for each CPU].
+    #[arg(long, value_name = "N", value_parser = super::values::vcpus)]
+    vcpus: Option<usize>,
+    /// Columns of rwsem-bench's table of rates [default: all that the lock can do].
+    #[arg(long, value_name = "MODE,...", value_delimiter = ',', value_enum)]
+    modes: Vec<ModeArg>,
+    /// Rows of rwsem-bench's table of execution times: reads to writes [default: 0:1,1:1,10:1].
+    #[arg(long, value_name = "R:W,...", value_delimiter = ',', value_parser = values::ratio)]
+    ratios: Vec<Ratio>,
+    /// What rwsem-bench does inside the critical section: pauses, such as 10, or a time, such as 100ns
+    /// [default: 1].
+    #[arg(long, value_name = "LOAD,...", value_delimiter = ',', value_parser = values::load)]
+    loads: Vec<Load>,
+    /// Let each thread of rwsem-bench only read or only write, instead of both in turn.
+    #[arg(long)]
+    split: bool,
+    /// Operations of each thread in a run, instead of --duration [default for execution times: 1000000].
+    #[arg(long, value_name = "N", value_parser = values::operations, conflicts_with = "duration")]
+    ops: Option<u64>,
+    /// Length of each run, with unit, not counting the warm-up [default: 1s].
+    #[arg(long, value_name = "TIME", value_parser = super::values::nonzero_duration)]
+    duration: Option<Duration>,
+    /// How often each cell of the table is run; rounds are interleaved, and the table shows medians.
+    #[arg(long, value_name = "N", default_value = "3", value_parser = super::values::rounds)]
+    rounds: usize,
+    /// Time every acquisition, and report the longest waits. It makes short operations much slower.
+    #[arg(long)]
+    latency: bool,
+    /// Host CPUs to use, such as 0-1 or 0,2 [default: the first two that may be used].
+    #[arg(long, value_name = "LIST", value_parser = super::values::cpu_list)]
+    cpus: Option<CpuList>,
+    /// Where threads run: vCPUs of KVM guests, or host threads [default: kvm where /dev/kvm works, else
+    /// threads].
+    #[arg(long, value_parser = machine())]
+    machine: Option<MachineKind>,
+    /// Least time before the measurement of each run starts, with unit.
+    #[arg(long, value_name = "TIME", default_value = "100ms",
+          value_parser = super::values::duration)]
+    warm_up: Duration,
+    /// Turns that a paravirtual waiter spins before it halts (at least 1).
+    #[arg(long, value_name = "TURNS", default_value = "32768",
+          value_parser = super::values::spin_threshold)]
+    spin_threshold: u32,
+    /// Privilege level of the guest: 0, 3, or 0 where the host runs it natively [default: auto].
+    #[arg(long, value_parser = cpl())]
+    cpl: Option<Cpl>,
+    /// Seed of every random choice.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = super::values::whole)]
+    seed: u64,
+    /// A run without any acquisition for this long (with unit) is reported as stuck.
+    #[arg(long, value_name = "TIME", default_value = "10s",
+          value_parser = super::values::nonzero_duration)]
+    watchdog: Duration,
+    /// Fault injection: drop kicks, so that halted waiters sleep for ever.
+    #[arg(long, hide = true)]
+    drop_kicks: bool,
+    /// Format of the report.
+    #[arg(long, value_enum, default_value_t = FormatArg::Table)]
+    format: FormatArg,
+    /// Write the report to this file instead of standard output.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    offer: OfferArgs,
+}
+
+/// A column of the table of rates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ModeArg {
+    /// Everybody writes.
+    Wlock,
+    /// Everybody reads.
+    Rlock,
+    /// As many reads as writes.
+    Mixed,
+}
+
+impl ModeArg {
+    const ALL: [Self; 3] = [Self::Wlock, Self::Rlock, Self::Mixed];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Wlock => "wlock",
+            Self::Rlock => "rlock",
+            Self::Mixed => "mixed",
+        }
+    }
+
+    const fn ratio(self) -> Ratio {
+        match self {
+            Self::Wlock => Ratio::WRITES,
+            Self::Rlock => Ratio::READS,
+            Self::Mixed => Ratio::EQUAL,
+        }
+    }
+}
+
+fn workload() -> impl TypedValueParser<Value = BenchKind> {
+    PossibleValuesParser::new(BenchKind::ALL.map(BenchKind::name)).map(|name| {
+        let mut all = BenchKind::ALL.into_iter();
+        all.find(|kind| kind.name() == name)
+            .unwrap_or(BenchKind::RwsemBench)
+    })
+}
+
+impl BenchArgs {
+    /// The options that all runs have.
+    fn common(&self, critical_ns: u64) -> Common {
+        Common {
+            cpus: self.cpus.clone(),
+            machine: self.machine,
+            critical: Duration::from_nanos(critical_ns),
+            outside: Duration::ZERO,
+            lock_count: None,
+            mix: MixArgs {
+                reads: None,
+                readers: None,
+                skew: None,
+                contexts: 1,
+                numa_nodes: 1,
+            },
+            warm_up: self.warm_up,
+            spin_threshold: self.spin_threshold,
+            placement: PlacementArg::Pinned,
+            noise: 0,
+            cpl: self.cpl,
+            no_latency: !self.latency,
+            seed: self.seed,
+            watchdog: self.watchdog,
+            preempt: None,
+            offer: self.offer,
+            drop_kicks: self.drop_kicks,
+        }
+    }
+}
+
+/// How the runs ended, but for the figures.
+enum End {
+    Complete,
+    Interrupted,
+    Broken(String),
+    Failed(RunError),
+}
+
+/// Runs every cell and reports.
+pub(super) fn bench(args: &BenchArgs) -> Result<u8, CliError> {
+    let host = Host::examine();
+    let (plan, machine_reason) = plan::plan(args, &host)?;
+    let target = Target::check(args.output.as_deref())?;
+    let (runs, end) = run_all(&plan);
+    let all = plan.order(0).len() * plan.rounds;
+    if runs.is_empty() {
+        match end {
+            End::Failed(error) => return Err(error.into()),
+            End::Broken(line) => {
+                complain(&line);
+                return Ok(BROKEN);
+            }
+            End::Interrupted | End::Complete => {
+                complain(
+                    "interrupted before the first run was complete; there is nothing to report",
+                );
+                return Ok(FAILED);
+            }
+        }
+    }
+    let ended = match end {
+        End::Complete => Ended::Complete,
+        End::Broken(_) => Ended::ExclusionBroken,
+        End::Interrupted | End::Failed(_) => Ended::Interrupted,
+    };
+    let done = runs.len();
+    let context = Context {
+        host,
+        machine_reason,
+    };
+    let report = BenchReport::new(context, BenchResult::new(plan, &runs, ended));
+    target.write(&report.render(args.format.into()))?;
+    match end {
+        End::Complete => Ok(DONE),
+        End::Interrupted => {
+            complain(&format!(
+                "interrupted after {done} of {all} runs; the report is of these"
+            ));
+            Ok(FAILED)
+        }
+        End::Broken(line) => {
+            complain(&line);
+            Ok(BROKEN)
+        }
+        // What was complete by then has been reported.
+        End::Failed(error) => Err(error.into()),
+    }
+}
+
+/// The complete runs, and how they ended.
+fn run_all(plan: &BenchPlan) -> (Vec<(Cell, RunFigures)>, End) {
+    let cells = plan.order(0).len();
+    let mut progress = Progress::new(plan.rounds * cells, plan.expected());
+    let mut runs = Vec::new();
+    for round in 0..plan.rounds {
+        for cell in plan.order(round) {
+            let scenario = plan.scenario(cell);
+            let (lock, threads) = (plan.locks[cell.lock], plan.threads[cell.threads]);
+            progress.begin(format!(
+                "round {}/{} {lock} {threads} threads {}",
+                round + 1,
+                plan.rounds,
+                plan.columns[cell.column].name,
+            ));
+            let mut watcher = Watcher::new(&progress);
+            let record = match session::run(&scenario, &Options::default(), &mut watcher) {
+                Ok(record) => record,
+                Err(RunError::Interrupted) => return (runs, End::Interrupted),
+                Err(error) => return (runs, End::Failed(error)),
+            };
+            if let Some(vm) = record.vms.iter().find(|vm| !vm.exclusion.held()) {
+                let (exclusion, lock) = (vm.exclusion, &vm.lock);
+                let line = format!(
+                    "{lock} broke mutual exclusion: {} times somebody else was inside, {} \
+                     acquisitions but {} entries ({threads} threads)",
+                    exclusion.violations, exclusion.acquisitions, exclusion.entries
+                );
+                return (runs, End::Broken(line));
+            }
+            if record.interrupted {
+                return (runs, End::Interrupted);
+            }
+            runs.push((cell, RunFigures::of(plan.workload, &record)));
+            progress.end();
+        }
+    }
+    (runs, End::Complete)
+}
