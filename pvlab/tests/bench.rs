@@ -1,0 +1,341 @@
+//! `pvlab bench`: short runs of each microbenchmark on host threads and in KVM guests. Without /dev/kvm
+//! the latter say loudly that they were skipped.
+
+#![allow(clippy::unwrap_used)] // A test fails by panicking.
+
+use pvlock::LockKind;
+use serde_json::Value;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// The machines that can be tested on here.
+fn machines() -> Vec<&'static str> {
+    match vmm::check_host(2) {
+        Ok(()) => vec!["threads", "kvm"],
+        Err(e) => {
+            let line = "=".repeat(60);
+            eprintln!("{line}\nSKIPPED: no microbenchmark was run in a guest: {e}\n{line}");
+            vec!["threads"]
+        }
+    }
+}
+
+fn command(line: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pvlab"));
+    command
+        .arg("bench")
+        .args(line.split_whitespace())
+        .env_remove("RUST_LOG");
+    command
+}
+
+fn bench(line: &str) -> Output {
+    command(line).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+/// The cells of a report of one round, which must have succeeded.
+fn cells(line: &str) -> Vec<Value> {
+    let output = bench(&format!("{line} --rounds 1 --warm-up 10ms --format json"));
+    assert!(output.status.success(), "{line}: {}", text(&output.stderr));
+    let mut report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["schema"], "pvlab.bench/1");
+    assert_eq!(report["ended"], "complete");
+    let Value::Array(cells) = report["cells"].take() else {
+        panic!("{report}");
+    };
+    cells
+}
+
+fn run(cell: &Value, field: &str) -> u64 {
+    let runs = cell["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 1, "{cell}");
+    runs[0][field].as_u64().unwrap()
+}
+
+#[test]
+fn a_fixed_number_of_operations_is_made_by_each_thread() {
+    for machine in machines() {
+        // Five threads on two vCPUs: two on one, three on the other.
+        for cell in cells(&format!(
+            "rwsem-bench --machine {machine} --locks rwlock --threads 1,5 --ops 2000"
+        )) {
+            let threads = cell["threads"].as_u64().unwrap();
+            assert_eq!(run(&cell, "operations"), 2000 * threads, "{cell}");
+            assert_eq!(run(&cell, "thread_min"), 2000, "{cell}");
+            assert_eq!(run(&cell, "thread_max"), 2000, "{cell}");
+            let reads = match cell["column"]["name"].as_str().unwrap() {
+                "wlock" => 0,
+                "rlock" => 2000 * threads,
+                "mixed" => 1000 * threads,
+                other => panic!("{other}"),
+            };
+            assert_eq!(run(&cell, "reads"), reads, "{cell}");
+        }
+    }
+}
+
+#[test]
+fn ratios_are_kept_in_each_thread_and_between_groups() {
+    for machine in machines() {
+        let line = format!(
+            "rwsem-bench --machine {machine} --locks rwlock --threads 4 --ratios 3:1 --loads 0,50ns \
+             --ops 4000"
+        );
+        for split in ["", "--split"] {
+            let cells = cells(&format!("{line} {split}"));
+            assert_eq!(cells.len(), 2);
+            for cell in cells {
+                assert_eq!(run(&cell, "operations"), 16_000, "{cell}");
+                assert_eq!(run(&cell, "reads"), 12_000, "{cell}");
+                assert_eq!(cell["figures"][0]["unit"], "ms");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_workload_gets_on_and_waits_are_timed() {
+    for machine in machines() {
+        for (workload, lock) in [
+            ("rwsem-bench", "ticket"),
+            ("rwsem-bench", "pv-qspinlock"),
+            ("futex-hash", "qspinlock"),
+            ("rwsem-bench", "rwsem"),
+            ("lock-pi", "ticket"),
+            ("lock-pi", "mutex"),
+            ("pipe", "mutex"),
+            ("pipe", "pv-qspinlock"),
+        ] {
+            let line = format!(
+                "{workload} --machine {machine} --locks {lock} --threads 2,6 --duration 500ms --latency"
+            );
+            for cell in cells(&line) {
+                assert!(run(&cell, "operations") > 0, "{line}: {cell}");
+                let writes = run(&cell, "operations") > run(&cell, "reads");
+                assert_eq!(
+                    run(&cell, "write_wait_max_ns") > 0,
+                    writes,
+                    "{line}: {cell}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn every_sound_lock_can_be_measured() {
+    let sound = LockKind::ALL.iter().filter(|kind| !kind.traits().control);
+    let locks: Vec<_> = sound.map(|kind| kind.name()).collect();
+    let locks = locks.join(",");
+    for machine in machines() {
+        // Without --modes, a lock that cannot be read only writes.
+        let line = format!("rwsem-bench --machine {machine} --locks {locks} --threads 3 --ops 500");
+        for cell in cells(&line) {
+            assert_eq!(run(&cell, "operations"), 1500, "{cell}");
+        }
+    }
+}
+
+#[test]
+fn workloads_that_wait_also_end_by_number() {
+    for machine in machines() {
+        for workload in ["futex-hash", "lock-pi", "pipe"] {
+            let line = format!("{workload} --machine {machine} --threads 4 --ops 300");
+            let cells = cells(&line);
+            let counted = if workload == "pipe" { 2 } else { 4 };
+            assert_eq!(run(&cells[0], "operations"), 300 * counted, "{line}");
+            assert_eq!(run(&cells[0], "thread_min"), 300, "{line}");
+        }
+    }
+}
+
+#[test]
+fn a_thousand_threads_on_two_vcpus() {
+    if !machines().contains(&"kvm") {
+        return;
+    }
+    for workload in [
+        "rwsem-bench --modes mixed --locks rwsem",
+        "rwsem-bench --modes mixed --locks rwlock",
+        "pipe --locks mutex",
+    ] {
+        let line = format!("{workload} --machine kvm --threads 1000 --ops 20");
+        let cells = cells(&line);
+        assert_eq!(
+            (&cells[0]["threads"], &cells[0]["vcpus"]),
+            (&1000.into(), &2.into())
+        );
+        assert_eq!(run(&cells[0], "thread_min"), 20, "{line}");
+        assert_eq!(run(&cells[0], "thread_max"), 20, "{line}");
+    }
+}
+
+#[test]
+fn two_locks_are_before_and_after() {
+    let line = "rwsem-bench --machine threads --locks rwlock,rwlock --threads 1,2 --ops 1000 \
+                --rounds 2 --warm-up 0";
+    let output = bench(line);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stderr), "", "no progress without a terminal");
+    let lines: Vec<&str> = text(&output.stdout).lines().collect();
+    assert!(
+        lines[0].starts_with("machine: threads (as asked), 2 vCPUs"),
+        "{lines:?}"
+    );
+    assert_eq!(
+        lines[1],
+        "rwsem-bench, 1 pause inside: kops/s; 1000 operations by each thread, median of 2 interleaved \
+         rounds"
+    );
+    assert_eq!(
+        lines[4],
+        "   # of Threads  wlock   rlock   mixed     wlock   rlock   mixed"
+    );
+    assert!(
+        lines.contains(&"% Change from rwlock to rwlock:"),
+        "{lines:?}"
+    );
+
+    let output = bench(&format!("{line} --loads 1,5"));
+    let out = text(&output.stdout);
+    assert!(
+        out.contains("\nBefore (rwlock):\n  rwlock/0:1          1         1:"),
+        "{out}"
+    );
+    assert!(
+        out.contains("\n% Change:\n  rwlock/0:1          1         1:"),
+        "{out}"
+    );
+}
+
+#[test]
+fn a_broken_lock_is_caught() {
+    for machine in machines() {
+        let output = bench(&format!(
+            "rwsem-bench --machine {machine} --locks busted --threads 2 --rounds 1 --loads 2us \
+             --duration 500ms"
+        ));
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{errors}");
+        assert!(
+            errors.starts_with("busted broke mutual exclusion: "),
+            "{errors}"
+        );
+    }
+}
+
+#[test]
+fn a_run_that_gets_stuck_is_told_of() {
+    // Each of the pair waits for the other's wake-up.
+    let output =
+        bench("pipe --machine threads --threads 2 --duration 10s --watchdog 1s --drop-kicks");
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(text(&output.stdout), "", "nothing is complete");
+    let errors = text(&output.stderr);
+    assert!(errors.contains("it is stuck"), "{errors}");
+    assert!(errors.contains("all vCPUs are halted"), "{errors}");
+}
+
+#[test]
+fn ctrl_c_keeps_what_is_complete() {
+    let child = command(
+        "rwsem-bench --machine threads --locks tas --threads 1,2 --duration 1s --warm-up 0 --rounds 100",
+    )
+    .stdout(Stdio::piped())
+    .stderr(Stdio::piped())
+    .spawn()
+    .unwrap();
+    std::thread::sleep(Duration::from_millis(2600));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let begun = Instant::now();
+    let output = child.wait_with_output().unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert_eq!(output.status.code(), Some(1));
+    let (out, errors) = (text(&output.stdout), text(&output.stderr));
+    assert!(errors.starts_with("interrupted after "), "{errors}");
+    assert!(
+        errors.contains(" of 200 runs; the report is of these"),
+        "{errors}"
+    );
+    assert!(out.contains("\nnot complete: "), "{out}");
+}
+
+#[test]
+fn wrong_usage_is_one_line_and_exit_code_2() {
+    for (line, parts) in [
+        ("", &["WORKLOAD"][..]),
+        ("rwsem", &["rwsem", "rwsem-bench"]),
+        ("rwsem-bench --threads 0", &["--threads", "at least 1"]),
+        (
+            "rwsem-bench --threads 4,4",
+            &["--threads", "4 is there twice"],
+        ),
+        (
+            "rwsem-bench --machine kvm --threads 5000",
+            &["--threads 5000", "2048"],
+        ),
+        (
+            "rwsem-bench --machine threads --threads 20000",
+            &["--threads 20000", "16383"],
+        ),
+        (
+            "rwsem-bench --machine threads --vcpus 2",
+            &["--vcpus", "kvm"],
+        ),
+        ("rwsem-bench --ratios 0:0", &["--ratios", "neither"]),
+        ("rwsem-bench --ratios 1", &["--ratios", "'1'", "1:1"]),
+        (
+            "rwsem-bench --loads 99999999999999999999",
+            &["--loads", "too long"],
+        ),
+        ("rwsem-bench --loads 2min", &["--watchdog"]),
+        (
+            "rwsem-bench --locks tas --modes rlock",
+            &["--modes", "'tas'", "no read side", "rwlock"],
+        ),
+        (
+            "rwsem-bench --locks rwlock,tas --ratios 1:1",
+            &["--ratios", "'tas'", "no read side"],
+        ),
+        (
+            "rwsem-bench --modes mixed --loads 1,5",
+            &["--modes", "--ratios"],
+        ),
+        (
+            "rwsem-bench --split --threads 3",
+            &["--split", "3 threads", "1:1"],
+        ),
+        ("rwsem-bench --split --modes wlock", &["--split"]),
+        (
+            "rwsem-bench --ops 5 --duration 1s",
+            &["--ops", "--duration"],
+        ),
+        ("pipe --threads 3", &["--threads 3", "pairs"]),
+        ("pipe --ratios 1:1", &["--ratios", "rwsem-bench", "pipe"]),
+        ("futex-hash --loads 5", &["--loads", "futex-hash"]),
+        ("lock-pi --split", &["--split", "lock-pi"]),
+    ] {
+        let output = bench(line);
+        let errors = text(&output.stderr);
+        // A host without KVM may say so first.
+        if errors.contains("/dev/kvm") {
+            continue;
+        }
+        assert_eq!(output.status.code(), Some(2), "{line}: {errors}");
+        assert_eq!(text(&output.stdout), "", "{line}");
+        if !line.is_empty() {
+            assert_eq!(errors.lines().count(), 1, "{line}: {errors}");
+        }
+        for part in parts {
+            assert!(
+                errors.contains(part),
+                "{line}: '{part}' is not in: {errors}"
+            );
+        }
+    }
+}
