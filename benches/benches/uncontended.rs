@@ -45,8 +45,9 @@ const WORK: u32 = 32;
 
 fn main() {
     let mut criterion = Criterion::default()
-        .warm_up_time(Duration::from_millis(200))
-        .measurement_time(Duration::from_secs(1))
+        .warm_up_time(Duration::from_millis(100))
+        .measurement_time(Duration::from_millis(300))
+        .sample_size(40)
         .configure_from_args();
     for (name, work) in [("uncontended", 0), ("uncontended, spaced", WORK)] {
         let mut pairs = Pairs {
@@ -70,69 +71,83 @@ struct Pairs<'a> {
 }
 
 impl Pairs<'_> {
-    fn measure<T>(&mut self, name: &str, floor: Option<&str>, lock: &T, pair: impl Fn(&T)) {
+    fn measure<T>(&mut self, name: &str, floor: &str, lock: &T, pair: impl Fn(&T)) {
         let work = self.work;
         self.comparison.measure(name, floor, lock, |lock| {
             pair(lock);
-            let mut product = 3_u64;
-            for _ in 0..work {
-                product = black_box(product.wrapping_mul(product));
-            }
+            compute(work);
+        });
+    }
+
+    fn floor<T: 'static>(&mut self, name: &str, word: T, pair: impl Fn(&T) + 'static) {
+        let work = self.work;
+        self.comparison.floor(name, word, move |word| {
+            pair(word);
+            compute(work);
         });
     }
 }
 
-const CAS_STORE: &str = "floor: cas, store";
-const CAS_CAS: &str = "floor: cas, cas";
-const CAS_ADD: &str = "floor: cas, add";
-const ADD_ADD: &str = "floor: add, add";
-const SWAP_CAS: &str = "floor: exchange, cas";
-const CAS_BYTE: &str = "floor: cas, store of a byte";
-const CAS_HALF: &str = "floor: cas, store of a half";
-const ADD_HALF: &str = "floor: add, store of a half";
-const CAS_CAS_BYTE: &str = "floor: cas, cas of a byte";
+#[inline(always)]
+fn compute(work: u32) {
+    let mut product = 3_u64;
+    for _ in 0..work {
+        product = black_box(product.wrapping_mul(product));
+    }
+}
+
+const CAS_STORE: &str = "cas, store";
+const CAS_CAS: &str = "cas, cas";
+const CAS_ADD: &str = "cas, add";
+const ADD_ADD: &str = "add, add";
+const SWAP_CAS: &str = "exchange, cas";
+const CAS_BYTE: &str = "cas, store of a byte";
+const CAS_HALF: &str = "cas, store of a half";
+const ADD_HALF: &str = "add, store of a half";
+const CAS_CAS_BYTE: &str = "cas, cas of a byte";
 
 fn floors(pairs: &mut Pairs<'_>) {
-    let word = &AtomicU32::new(0);
-    pairs.measure(CAS_STORE, None, word, |word| {
+    let word = || AtomicU32::new(0);
+    pairs.floor(CAS_STORE, word(), |word| {
         let _ = word.compare_exchange(0, 1, Acquire, Relaxed);
         word.store(0, Release);
     });
-    pairs.measure(CAS_CAS, None, word, |word| {
+    pairs.floor(CAS_CAS, word(), |word| {
         let _ = word.compare_exchange(0, 1, Acquire, Relaxed);
         let _ = word.compare_exchange(1, 0, Release, Relaxed);
     });
-    pairs.measure(CAS_ADD, None, word, |word| {
+    pairs.floor(CAS_ADD, word(), |word| {
         let _ = word.compare_exchange(0, 1, Acquire, Relaxed);
         word.fetch_add(u32::MAX, Release);
     });
-    pairs.measure(ADD_ADD, None, word, |word| {
+    pairs.floor(ADD_ADD, word(), |word| {
         black_box(word.fetch_add(1, Acquire));
         black_box(word.fetch_add(u32::MAX, Release));
     });
-    pairs.measure(SWAP_CAS, None, word, |word| {
+    pairs.floor(SWAP_CAS, word(), |word| {
         black_box(word.swap(1, AcqRel));
         let _ = word.compare_exchange(1, 0, Release, Relaxed);
     });
     #[cfg(target_arch = "x86_64")]
-    byte_floors(pairs, &ByteWord::new(0));
+    byte_floors(pairs);
 }
 
 #[cfg(target_arch = "x86_64")]
-fn byte_floors(pairs: &mut Pairs<'_>, word: &ByteWord) {
-    pairs.measure(CAS_BYTE, None, word, |word| {
+fn byte_floors(pairs: &mut Pairs<'_>) {
+    let word = || ByteWord::new(0);
+    pairs.floor(CAS_BYTE, word(), |word| {
         let _ = word.compare_exchange(0, 1, Acquire, Relaxed);
         word.store_u8(0, 0, Release);
     });
-    pairs.measure(CAS_HALF, None, word, |word| {
+    pairs.floor(CAS_HALF, word(), |word| {
         let _ = word.compare_exchange(0, 1, Acquire, Relaxed);
         word.store_u16(0, 0, Release);
     });
-    pairs.measure(ADD_HALF, None, word, |word| {
+    pairs.floor(ADD_HALF, word(), |word| {
         black_box(word.fetch_add(1, Acquire));
         word.store_u16(0, 0, Release);
     });
-    pairs.measure(CAS_CAS_BYTE, None, word, |word| {
+    pairs.floor(CAS_CAS_BYTE, word(), |word| {
         let _ = word.compare_exchange(0, 1, Acquire, Relaxed);
         let _ = word.compare_exchange_u8(0, 1, 0, Release, Relaxed);
     });
@@ -191,7 +206,7 @@ impl<W: HostWord> LockVisitor<Host<W>> for Pair<'_, '_> {
     type Output = ();
 
     fn visit<L: RawLock>(self) {
-        let floor = Some(self.floor);
+        let floor = self.floor;
         self.pairs.measure(&self.name, floor, &L::new(), |lock| {
             lock.lock();
             lock.unlock();
@@ -203,7 +218,7 @@ impl<W: HostWord> RwLockVisitor<Host<W>> for Pair<'_, '_> {
     type Output = ();
 
     fn visit<L: RawRwLock>(self) {
-        let floor = Some(self.floor);
+        let floor = self.floor;
         self.pairs.measure(&self.name, floor, &L::new(), |lock| {
             lock.read();
             lock.read_unlock();
@@ -213,19 +228,21 @@ impl<W: HostWord> RwLockVisitor<Host<W>> for Pair<'_, '_> {
 
 fn peers(pairs: &mut Pairs<'_>) {
     let spin = spin::mutex::SpinMutex::<u32>::new(0);
-    pairs.measure("spin: SpinMutex", None, &spin, |mutex| drop(mutex.lock()));
+    pairs.measure("spin: SpinMutex", CAS_CAS, &spin, |mutex| {
+        drop(mutex.lock())
+    });
     let ticket = spin::mutex::TicketMutex::<u32>::new(0);
-    pairs.measure("spin: TicketMutex", None, &ticket, |mutex| {
+    pairs.measure("spin: TicketMutex", CAS_CAS, &ticket, |mutex| {
         drop(mutex.lock())
     });
     let parking_lot = parking_lot::Mutex::new(0);
-    pairs.measure("parking_lot: Mutex", None, &parking_lot, |mutex| {
+    pairs.measure("parking_lot: Mutex", CAS_CAS, &parking_lot, |mutex| {
         drop(mutex.lock())
     });
     let rwlock = parking_lot::RwLock::new(0);
-    pairs.measure("parking_lot: RwLock, read", None, &rwlock, |lock| {
+    pairs.measure("parking_lot: RwLock, read", CAS_CAS, &rwlock, |lock| {
         drop(lock.read())
     });
     let std = std::sync::Mutex::new(0);
-    pairs.measure("std: Mutex", None, &std, |mutex| drop(mutex.lock()));
+    pairs.measure("std: Mutex", CAS_CAS, &std, |mutex| drop(mutex.lock()));
 }

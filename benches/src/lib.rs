@@ -1,19 +1,32 @@
-//! What the benchmarks share: times as ratios to a floor measured in the same run.
+//! What the benchmarks share: times as ratios to a floor, the cheapest thing that could do the job.
 //!
 //! One file in `benches/` per question. Absolute times mean little from one computer, or hour, to the
-//! next; so each file names a floor, the cheapest thing that could do the job, and reports
-//! multiples of it.
+//! next, and clock rates change from one second to the next; so each batch of turns is timed right after
+//! one of its floor, and the median of these ratios is reported.
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// A benchmark group that compares everything in it with its first member.
+/// A number of turns, timed.
+type Timed = Box<dyn Fn(u64) -> Duration>;
+
+/// A benchmark group in which everything is compared with its floor.
 pub struct Comparison<'a> {
     group: BenchmarkGroup<'a, WallTime>,
-    /// Name, floor (the first member if none is named) and least time per turn, in nanoseconds.
-    results: Vec<(String, Option<String>, f64)>,
+    floors: Vec<(String, Timed)>,
+    results: Vec<Result>,
+}
+
+struct Result {
+    name: String,
+    /// The floor's name.
+    floor: String,
+    /// Least time per turn, ns.
+    least: f64,
+    /// Median ratio of a batch to the batch of its floor before it.
+    ratio: f64,
 }
 
 impl<'a> Comparison<'a> {
@@ -21,47 +34,66 @@ impl<'a> Comparison<'a> {
     pub fn new(criterion: &'a mut Criterion, name: &str) -> Self {
         Self {
             group: criterion.benchmark_group(name),
+            floors: Vec::new(),
             results: Vec::new(),
         }
     }
 
-    /// Measures `turn`, which is given `subject` at a place the compiler does not know. Its ratio will
-    /// be to the member of the name `floor`, or to the first.
-    pub fn measure<T>(&mut self, name: &str, floor: Option<&str>, subject: &T, turn: impl Fn(&T)) {
+    /// Adds a floor: `turn`, which is given `subject` at a place the compiler does not know.
+    pub fn floor<T: 'static>(&mut self, name: &str, subject: T, turn: impl Fn(&T) + 'static) {
+        let timed = Box::new(move |turns| timed(&subject, &turn, turns));
+        self.floors.push((name.to_owned(), timed));
+    }
+
+    /// Measures `turn`, which is given `subject` at a place the compiler does not know, beside the floor
+    /// of that name.
+    ///
+    /// # Panics
+    /// If there is no such floor.
+    pub fn measure<T>(&mut self, name: &str, floor: &str, subject: &T, turn: impl Fn(&T)) {
         let mut least = f64::INFINITY;
+        let mut ratios = Vec::new();
+        let named = self.floors.iter().find(|(other, _)| other == floor);
+        let (_, beside) = named.expect("a floor of that name");
         self.group.bench_function(name, |bencher| {
             bencher.iter_custom(|turns| {
+                let floor = beside(turns);
                 let time = timed(subject, &turn, turns);
-                let mean = time.as_secs_f64() * 1e9 / (turns.max(1) as f64);
-                // A trial run, as `cargo test` makes it, measures nothing.
-                if turns > 1 {
-                    least = least.min(mean);
+                // A trial run, as `cargo test` makes it, measures nothing; nor do a few turns.
+                if turns > 1000 {
+                    least = least.min(time.as_secs_f64() * 1e9 / turns as f64);
+                    ratios.push(time.as_secs_f64() / floor.as_secs_f64());
                 }
                 time
             });
         });
+        ratios.sort_by(f64::total_cmp);
         // Otherwise it was not measured at all, for instance filtered out on the command line.
-        if least.is_finite() {
-            let floor = floor.map(ToOwned::to_owned);
-            self.results.push((name.to_owned(), floor, least));
+        if let Some(&ratio) = ratios.get(ratios.len() / 2) {
+            self.results.push(Result {
+                name: name.to_owned(),
+                floor: floor.to_owned(),
+                least,
+                ratio,
+            });
         }
     }
 
     /// Ends the group, and prints what each member takes relative to its floor.
     pub fn finish(self) {
         self.group.finish();
-        let least = |name: &str| {
-            let named = self.results.iter().find(|(other, ..)| other == name);
-            named.map(|&(.., least)| least)
-        };
-        let Some((first, ..)) = self.results.first() else {
+        if self.results.is_empty() {
             return;
-        };
-        println!("{:<40} {:>9} {:>7}   to", "", "least", "ratio");
-        for (name, floor, time) in &self.results {
-            let floor = floor.as_ref().unwrap_or(first);
-            let ratio = least(floor).map_or("-".to_owned(), |floor| format!("{:.2}", time / floor));
-            println!("{name:<40} {time:>6.1} ns {ratio:>7}   {floor}");
+        }
+        println!("{:<44} {:>9} {:>7}   to", "", "least", "ratio");
+        for result in &self.results {
+            let Result {
+                name,
+                floor,
+                least,
+                ratio,
+            } = result;
+            println!("{name:<44} {least:>6.1} ns {ratio:>7.2}   {floor}");
         }
         println!();
     }

@@ -1,6 +1,6 @@
 //! The ways in which a workload reaches its lock: see [`Dispatch`].
 //!
-//! A workload is generic over [`RawLock`]. Compiled in, it gets the lock's own type; else [`Called`],
+//! A workload is generic over [`RawLock`]. Compiled in, it gets the lock's own type; else `Called`,
 //! a lock that passes each call on:
 //!
 //! ```text

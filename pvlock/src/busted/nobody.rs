@@ -7,7 +7,7 @@ use crate::atomic::{Atomic, ConstZero};
 use crate::trace::{How, TraceEvent};
 use crate::{Platform, RawLock};
 
-/// The lock that does not lock; see the [module](self) documentation.
+/// The lock that does not lock.
 #[repr(transparent)]
 pub struct RawBusted<P: Platform> {
     _word: P::U32,

@@ -14,7 +14,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 /// One in so many looks that find a writer inside ends the wait all the same.
 const RECKLESS: u32 = 16;
 
-/// The lock that now and then mixes readers and writers; see the [module](self) documentation.
+/// The lock that now and then mixes readers and writers.
 #[repr(C)]
 pub struct RawBustedRw<P: Platform> {
     word: P::U32,

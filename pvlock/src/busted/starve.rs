@@ -17,7 +17,7 @@ const QUIET_LOOKS: u32 = 1 << 12;
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 
-/// The lock that starves CPU 0; see the [module](self) documentation.
+/// The lock that starves CPU 0.
 #[repr(C)]
 pub struct RawBustedStarve<P: Platform> {
     word: P::U32,

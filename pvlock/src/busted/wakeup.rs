@@ -27,7 +27,7 @@ const FREE: u32 = 0;
 /// No [`NodeRef`], as those are at most 16 bits wide.
 const HELD: u32 = 1 << 16;
 
-/// The lock that forgets to wake; see the [module](self) documentation.
+/// The lock that forgets to wake.
 #[repr(C)]
 pub struct RawBustedWakeup<P: Platform> {
     last: P::U32,
