@@ -75,6 +75,111 @@ fn busy(units: u64) {
     }
 }
 
+/// What [`Platform`] is alike on every machine whose vCPUs are x86-64 CPUs that see a region in their own
+/// address space: to be put into the implementation of [`Platform`] for a type that is a [`Machine`]. What
+/// is left to write there is how a vCPU halts, is kicked and yields, and what is known of the hypervisor.
+#[macro_export]
+macro_rules! native_platform {
+    () => {
+        type U32 = ::core::sync::atomic::AtomicU32;
+        type U64 = ::core::sync::atomic::AtomicU64;
+        type LockWord = ::pvlock::word::ByteWord;
+
+        // A pending owner's takeover is a plain store; waiting for it is cheaper than queueing.
+        const PENDING_LOOPS: u32 = 512;
+
+        #[inline(always)]
+        fn cpu() -> u32 {
+            <Self as $crate::Machine>::vcpu().cpu
+        }
+
+        #[inline(always)]
+        fn percpu(cpu: u32) -> &'static ::pvlock::PerCpu<Self> {
+            $crate::machine::native::percpu(cpu)
+        }
+
+        fn pv_hash() -> &'static [::pvlock::pv_hash::HashSlot<Self>] {
+            $crate::machine::native::pv_hash()
+        }
+
+        #[inline(always)]
+        fn relax() {
+            ::core::arch::x86_64::_mm_pause();
+            if <Self as $crate::Machine>::INSTRUMENTED {
+                $crate::workload::nested::while_spinning::<Self>();
+            }
+        }
+
+        #[inline(always)]
+        fn trace<L>(lock: &L, event: ::pvlock::TraceEvent) {
+            if <Self as $crate::Machine>::INSTRUMENTED {
+                $crate::trace::record::<Self, L>(lock, event);
+            }
+        }
+
+        #[inline(always)]
+        fn now() -> u64 {
+            // RDTSC alone may be executed while what precedes it is still under way, a lock acquisition
+            // that waits for its line included (AMD64 APM vol. 3, Intel SDM vol. 2B, RDTSC).
+            // SAFETY: every x86-64 CPU has SSE2 and a TSC; CR4.TSD is clear in our guests, and Linux lets
+            // processes read it.
+            unsafe {
+                ::core::arch::x86_64::_mm_lfence();
+                ::core::arch::x86_64::_rdtsc()
+            }
+        }
+
+        fn ticks(ns: u64) -> u64 {
+            $crate::machine::native::ticks::<Self>(ns)
+        }
+
+        fn numa_node(cpu: u32) -> u32 {
+            $crate::machine::native::numa_node::<Self>(cpu)
+        }
+
+        fn task() -> u32 {
+            $crate::task::current::<Self>()
+        }
+
+        fn waiter(task: u32) -> &'static ::pvlock::wait::Waiter<Self> {
+            $crate::task::waiter(task)
+        }
+
+        fn block_while<W: ::pvlock::atomic::Watch>(word: &W, asleep: impl Fn(W::Value) -> bool) {
+            $crate::task::block_while::<Self, W>(word, asleep);
+        }
+
+        fn wake(task: u32) {
+            $crate::task::wake::<Self>(task);
+        }
+
+        fn task_cpu(task: u32) -> Option<u32> {
+            $crate::task::cpu_of::<Self>(task)
+        }
+
+        fn need_resched() -> bool {
+            $crate::task::need_resched::<Self>()
+        }
+
+        fn killed() -> bool {
+            $crate::task::killed::<Self>()
+        }
+
+        fn in_interrupt() -> bool {
+            $crate::machine::native::in_interrupt::<Self>()
+        }
+
+        fn pv_spin_threshold() -> u32 {
+            $crate::machine::native::pv_spin_threshold::<Self>()
+        }
+
+        #[inline(always)]
+        fn count(event: ::pvlock::LockEvent, n: u64) {
+            $crate::machine::native::count::<Self>(event, n);
+        }
+    };
+}
+
 /// The implementation of the lock platform's storage and counters over a [`VcpuArea`], for machines
 /// whose vCPUs have native atomics and see the region in their own address space.
 pub mod native {

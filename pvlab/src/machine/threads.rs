@@ -3,17 +3,12 @@
 #![allow(unsafe_code)] // Threads find their area by address, and read the TSC.
 
 use super::{RunningVm, Started};
-use core::arch::x86_64::{_mm_lfence, _mm_pause, _rdtsc};
 use guest::Machine;
 use guest::abi::{Counter, Params, Task, VcpuArea, flags};
 use guest::machine::{native, vcpu_at};
-use guest::task;
-use guest::workload::{self, nested};
+use guest::workload;
+use pvlock::Platform;
 use pvlock::atomic::Watch;
-use pvlock::pv_hash::HashSlot;
-use pvlock::wait::Waiter;
-use pvlock::word::ByteWord;
-use pvlock::{LockEvent, PerCpu, Platform, TraceEvent};
 use rustix::process::Pid;
 use rustix::thread::futex;
 use std::any::Any;
@@ -23,7 +18,7 @@ use std::io;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{self, UnboundedSender};
@@ -68,34 +63,7 @@ fn note(step: HostStep) {
 struct HostThread<const TRACE: bool>;
 
 impl<const TRACE: bool> Platform for HostThread<TRACE> {
-    type U32 = AtomicU32;
-    type U64 = AtomicU64;
-    type LockWord = ByteWord;
-
-    // As in the KVM guest, for the same algorithm.
-    const PENDING_LOOPS: u32 = 512;
-
-    #[inline(always)]
-    fn cpu() -> u32 {
-        Self::vcpu().cpu
-    }
-
-    #[inline(always)]
-    fn percpu(cpu: u32) -> &'static PerCpu<Self> {
-        native::percpu(cpu)
-    }
-
-    fn pv_hash() -> &'static [HashSlot<Self>] {
-        native::pv_hash()
-    }
-
-    #[inline(always)]
-    fn relax() {
-        _mm_pause();
-        if TRACE {
-            nested::while_spinning::<Self>();
-        }
-    }
+    guest::native_platform!();
 
     fn halt_while<W: Watch>(word: &W, asleep: impl Fn(W::Value) -> bool) {
         if !asleep(word.load(Ordering::Acquire)) {
@@ -132,74 +100,8 @@ impl<const TRACE: bool> Platform for HostThread<TRACE> {
         });
     }
 
-    #[inline(always)]
-    fn trace<L>(lock: &L, event: TraceEvent) {
-        if TRACE {
-            guest::trace::record::<Self, L>(lock, event);
-        }
-    }
-
     fn vcpu_is_preempted(_cpu: u32) -> Option<bool> {
         None
-    }
-
-    #[inline(always)]
-    fn now() -> u64 {
-        // Fenced as in the guest image, and for the same reason.
-        // SAFETY: every x86-64 CPU has SSE2 and a TSC, and Linux lets processes read it.
-        unsafe {
-            _mm_lfence();
-            _rdtsc()
-        }
-    }
-
-    fn ticks(ns: u64) -> u64 {
-        native::ticks::<Self>(ns)
-    }
-
-    fn numa_node(cpu: u32) -> u32 {
-        native::numa_node::<Self>(cpu)
-    }
-
-    fn task() -> u32 {
-        task::current::<Self>()
-    }
-
-    fn waiter(task: u32) -> &'static Waiter<Self> {
-        task::waiter(task)
-    }
-
-    fn block_while<W: Watch>(word: &W, asleep: impl Fn(W::Value) -> bool) {
-        task::block_while::<Self, W>(word, asleep);
-    }
-
-    fn wake(task: u32) {
-        task::wake::<Self>(task);
-    }
-
-    fn task_cpu(task: u32) -> Option<u32> {
-        task::cpu_of::<Self>(task)
-    }
-
-    fn need_resched() -> bool {
-        task::need_resched::<Self>()
-    }
-
-    fn killed() -> bool {
-        task::killed::<Self>()
-    }
-
-    fn in_interrupt() -> bool {
-        native::in_interrupt::<Self>()
-    }
-
-    fn pv_spin_threshold() -> u32 {
-        native::pv_spin_threshold::<Self>()
-    }
-
-    #[inline(always)]
-    fn count(event: LockEvent, n: u64) {
-        native::count::<Self>(event, n);
     }
 }
 
