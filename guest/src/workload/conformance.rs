@@ -3,12 +3,12 @@
 //! `iterations` are the suite's rounds; `locks` must be [`SLOTS`] at least. A breach is a panic.
 
 use super::place::{place, placed};
-use super::start;
+use super::{start, subject};
 use crate::abi::{Counter, LockSlot, Params, VcpuArea};
 use crate::{Machine, machine};
 use core::marker::PhantomData;
 use pvlock::conformance::{Breach, Guarded, Meeting, SITES, Site, Suite};
-use pvlock::{LockKind, LockVisitor, RawLock, RawRwLock, RwLockVisitor};
+use pvlock::{LockVisitor, RawLock, RawRwLock, RwLockVisitor};
 
 /// Lock slots that the suite needs: locks, what they guard, and the meeting, once for the lock as such
 /// and once for its read side.
@@ -19,10 +19,7 @@ const PART: usize = 2 * SITES + 1;
 /// Runs the workload on this vCPU with the lock named in `params`.
 pub(super) fn run<M: Machine>(vcpu: &'static VcpuArea, params: &'static Params) {
     assert!(params.locks >= SLOTS, "the suite needs {SLOTS} lock slots");
-    let id = u32::try_from(params.lock_kind).ok();
-    let Some(kind) = id.and_then(LockKind::from_id) else {
-        panic!("unknown lock kind {}", params.lock_kind);
-    };
+    let kind = subject::kind(params);
     let slots = machine::deref_slice::<LockSlot>(vcpu.locks, params.locks);
     let (exclusive, rest) = slots.split_at(PART);
     let conform = |slots, prepare| Conform {
@@ -33,7 +30,7 @@ pub(super) fn run<M: Machine>(vcpu: &'static VcpuArea, params: &'static Params) 
         machine: PhantomData::<M>,
     };
     if vcpu.cpu == 0 {
-        LockKind::visit::<M, _>(kind, conform(exclusive, true));
+        kind.visit::<M, _>(conform(exclusive, true));
         kind.visit_rw::<M, _>(conform(rest, true));
     }
     start::<M>(vcpu);

@@ -68,6 +68,21 @@ pub(super) fn visit<M: Machine, V: Visitor<M>>(params: &Params, visitor: V) {
     );
 }
 
+/// As [`visit`], but with both sides of every lock that has two, whether or not somebody is to read; called
+/// directly.
+///
+/// # Panics
+/// If there is no such lock.
+pub(super) fn visit_whole<M: Machine, V: Visitor<M>>(params: &Params, visitor: V) {
+    let kind = kind(params);
+    let face = Face(visitor, PhantomData);
+    if kind.is_rw() {
+        kind.visit_rw::<M, _>(face);
+    } else {
+        kind.visit::<M, _>(face);
+    }
+}
+
 /// Turns a [`Visitor`] into one of locks.
 struct Face<M, V>(V, PhantomData<M>);
 

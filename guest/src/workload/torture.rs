@@ -17,13 +17,12 @@
 //! reader sees it.
 
 use super::choice::Choice;
-use super::place::{place, placed};
+use super::subject::{self, Subject, Visitor};
 use super::{current_phase, start};
 use crate::abi::{Counter, LockSlot, Params, Task, VcpuArea, phase};
 use crate::{Machine, machine};
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering::Relaxed;
-use pvlock::{LockKind, LockVisitor, RawLock, RawRwLock, RwLockVisitor};
 
 /// Short holds, and those of writers of a reader-writer lock, ns.
 pub const SHORT_NS: u64 = 2_000;
@@ -40,19 +39,13 @@ const PREEMPT_NS: u32 = 1;
 
 /// Runs the workload on this vCPU with the lock named in `params`.
 pub(super) fn run<M: Machine>(vcpu: &'static VcpuArea, params: &'static Params) {
-    let id = u32::try_from(params.lock_kind).ok();
-    let Some(kind) = id.and_then(LockKind::from_id) else {
-        panic!("unknown lock kind {}", params.lock_kind);
-    };
-    let torture = || Torture {
+    let torture = Torture {
         vcpu,
         params,
         choice: Choice::new(params, vcpu.cpu),
         machine: PhantomData::<M>,
     };
-    if kind.visit_rw::<M, _>(torture()).is_none() {
-        kind.visit::<M, _>(torture());
-    }
+    subject::visit_whole::<M, _>(params, torture);
 }
 
 struct Torture<M> {
@@ -62,57 +55,9 @@ struct Torture<M> {
     machine: PhantomData<M>,
 }
 
-impl<M: Machine> RwLockVisitor<M> for Torture<M> {
-    type Output = ();
-
-    fn visit<L: RawRwLock>(mut self) {
-        self.turns::<L, true>();
-    }
-}
-
-impl<M: Machine> LockVisitor<M> for Torture<M> {
-    type Output = ();
-
-    fn visit<L: RawLock>(mut self) {
-        self.turns::<Exclusive<L>, false>();
-    }
-}
-
-/// A lock without a read side where one with is wanted.
-#[repr(transparent)]
-struct Exclusive<L>(L);
-
-impl<L: RawLock> RawRwLock for Exclusive<L> {
-    fn new() -> Self {
-        Self(L::new())
-    }
-
-    fn read(&self) {
-        self.0.lock();
-    }
-
-    fn try_read(&self) -> bool {
-        self.0.try_lock()
-    }
-
-    fn read_unlock(&self) {
-        self.0.unlock();
-    }
-
-    fn write(&self) {
-        self.0.lock();
-    }
-
-    fn try_write(&self) -> bool {
-        self.0.try_lock()
-    }
-
-    fn write_unlock(&self) {
-        self.0.unlock();
-    }
-
-    fn is_locked(&self) -> bool {
-        self.0.is_locked()
+impl<M: Machine> Visitor<M> for Torture<M> {
+    fn visit<S: Subject>(mut self) {
+        self.turns::<S>();
     }
 }
 
@@ -130,16 +75,16 @@ enum Hold {
 
 // What is not inlined is so for the sake of the image: there is a copy of it for each lock.
 impl<M: Machine> Torture<M> {
-    /// Turns until told to stop. `RW`: the lock has a read side.
+    /// Turns until told to stop.
     #[inline(never)]
-    fn turns<L: RawRwLock, const RW: bool>(&mut self) {
+    fn turns<S: Subject>(&mut self) {
         let Self { vcpu, params, .. } = *self;
         // The lock under torture is the first; those held around it follow.
         let slots: &[LockSlot] = machine::deref_slice(vcpu.locks, params.locks);
         if vcpu.cpu == 0 {
-            slots.iter().for_each(|slot| place(slot, L::new()));
+            slots.iter().for_each(subject::construct::<S>);
         }
-        let reader = RW && u64::from(vcpu.cpu) >= params.vcpus - params.readers;
+        let reader = S::SHARED && u64::from(vcpu.cpu) >= params.vcpus - params.readers;
         let of_its_kind = if reader {
             params.readers
         } else {
@@ -160,16 +105,16 @@ impl<M: Machine> Torture<M> {
             let mut held: [Option<Held>; MOST_NESTED] = [const { None }; MOST_NESTED];
             for (i, (held, slot)) in held.iter_mut().zip(&slots[1..]).enumerate() {
                 if around >> i & 1 != 0 {
-                    *held = Some(self.acquire::<L>(slot, reader));
+                    *held = Some(self.acquire::<S>(slot, reader));
                     vcpu.count(Counter::Around, 1);
                 }
             }
             if around == 0 || !self.one_in(100) {
-                self.turn::<L, RW>(&slots[0], reader, of_its_kind, &mut longest);
+                self.turn::<S>(&slots[0], reader, of_its_kind, &mut longest);
             }
             for (held, slot) in held.into_iter().zip(&slots[1..]).rev() {
                 if let Some(held) = held {
-                    self.release::<L>(slot, &held);
+                    self.release::<S>(slot, &held);
                 }
             }
             self.pause();
@@ -177,7 +122,7 @@ impl<M: Machine> Torture<M> {
     }
 
     /// Takes the lock under torture, holds it for a while, and releases it.
-    fn turn<L: RawRwLock, const RW: bool>(
+    fn turn<S: Subject>(
         &mut self,
         slot: &LockSlot,
         reader: bool,
@@ -187,7 +132,7 @@ impl<M: Machine> Torture<M> {
         let vcpu = self.vcpu;
         let asked = M::now();
         vcpu.wait_since.store(asked, Relaxed);
-        let held = self.acquire::<L>(slot, reader);
+        let held = self.acquire::<S>(slot, reader);
         let wait = M::now().saturating_sub(asked);
         vcpu.wait_since.store(0, Relaxed);
         if wait > *longest {
@@ -202,29 +147,29 @@ impl<M: Machine> Torture<M> {
         if !reader && limit > 0 && wait > M::ticks(limit) {
             vcpu.count(Counter::Late, 1);
         }
-        match self.hold::<RW>(reader, of_its_kind) {
+        match self.hold::<S>(reader, of_its_kind) {
             Hold::Ns(ns) => self.delay(ns),
             Hold::Preempted => M::hold_off(PREEMPT_NS),
         }
-        self.release::<L>(slot, &held);
+        self.release::<S>(slot, &held);
     }
 
     #[inline(never)]
-    fn acquire<L: RawRwLock>(&self, slot: &LockSlot, reader: bool) -> Held {
-        let lock: &L = placed(slot);
+    fn acquire<S: Subject>(&self, slot: &LockSlot, reader: bool) -> Held {
+        let lock: &S = subject::lock_of(slot);
         if reader {
             lock.read();
             Held::Read(slot.read_enter())
         } else {
-            lock.write();
+            lock.lock();
             slot.enter(self.vcpu.cpu + 1);
             Held::Write
         }
     }
 
     #[inline(never)]
-    fn release<L: RawRwLock>(&self, slot: &LockSlot, held: &Held) {
-        let lock: &L = placed(slot);
+    fn release<S: Subject>(&self, slot: &LockSlot, held: &Held) {
+        let lock: &S = subject::lock_of(slot);
         let well = match *held {
             Held::Read(entered) => {
                 let well = slot.read_leave(entered);
@@ -233,7 +178,7 @@ impl<M: Machine> Torture<M> {
             }
             Held::Write => {
                 let well = slot.leave(self.vcpu.cpu + 1);
-                lock.write_unlock();
+                lock.unlock();
                 well
             }
         };
@@ -242,13 +187,13 @@ impl<M: Machine> Torture<M> {
         }
     }
 
-    fn hold<const RW: bool>(&mut self, reader: bool, of_its_kind: u64) -> Hold {
+    fn hold<S: Subject>(&mut self, reader: bool, of_its_kind: u64) -> Hold {
         let long = self.params.long_hold_ns;
         let long_ms = long.div_ceil(1_000_000);
         if long > 0 && self.one_in(of_its_kind.saturating_mul(2000).saturating_mul(long_ms)) {
             return Hold::Ns(long);
         }
-        match (RW, reader) {
+        match (S::SHARED, reader) {
             (true, true) => Hold::Ns(READ_NS),
             (true, false) => Hold::Ns(SHORT_NS),
             (false, _) if self.one_in(of_its_kind.saturating_mul(400)) => Hold::Ns(SHORT_NS),
