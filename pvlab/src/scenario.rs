@@ -344,13 +344,18 @@ pub enum Cpl {
     Cpl3,
 }
 
+/// A duration in whole nanoseconds; more than 584 years are that.
+pub(crate) fn whole_ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// Durations as whole nanoseconds.
 mod nanoseconds {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use std::time::Duration;
 
     pub(super) fn serialize<S: Serializer>(d: &Duration, s: S) -> Result<S::Ok, S::Error> {
-        u64::try_from(d.as_nanos()).unwrap_or(u64::MAX).serialize(s)
+        super::whole_ns(*d).serialize(s)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Duration, D::Error> {

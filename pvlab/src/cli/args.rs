@@ -286,6 +286,17 @@ pub(super) struct MixArgs {
     pub(super) numa_nodes: u32,
 }
 
+impl MixArgs {
+    /// As if no option had been given.
+    pub(super) const NONE: Self = Self {
+        reads: None,
+        readers: None,
+        skew: None,
+        contexts: 1,
+        numa_nodes: 1,
+    };
+}
+
 /// How and where to report.
 #[derive(Debug, Args)]
 pub(super) struct ReportArgs {

@@ -2,7 +2,7 @@
 
 use super::args::{Common, MixArgs};
 use super::error::Usage;
-use crate::scenario::{Lock, Mix, Scenario, VmSpec, Workload};
+use crate::scenario::{Lock, Mix, Scenario, VmSpec, Workload, whole_ns};
 use guest::abi::Dispatch;
 use pvlock::LockKind;
 
@@ -24,8 +24,8 @@ pub(super) fn workload(common: &Common, vms: &[VmSpec]) -> Result<Workload, Usag
         }
     }
     Ok(Workload {
-        critical_ns: nanoseconds(common.critical),
-        outside_ns: nanoseconds(common.outside),
+        critical_ns: whole_ns(common.critical),
+        outside_ns: whole_ns(common.outside),
         locks: locks(args, common.lock_count)?,
         skew: args.skew.unwrap_or(0.0),
         mix,
@@ -130,8 +130,4 @@ pub(super) fn check_traceable(scenario: &Scenario) -> Result<(), Usage> {
         );
     }
     Ok(())
-}
-
-fn nanoseconds(duration: std::time::Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

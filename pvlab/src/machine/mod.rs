@@ -5,12 +5,11 @@ mod noise;
 mod threads;
 mod weights;
 
-use crate::scenario::{Bench, Cpl, MachineKind, Mix, Scenario, Torture, Whom};
+use crate::scenario::{Bench, Cpl, MachineKind, Mix, Scenario, Torture, Whom, whole_ns};
 use guest::abi::{Params, Workload, flags, preempt};
 use rustix::process::Pid;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
-use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 use vmm::host_trace::HostEvent;
 use vmm::{Event, Region, VmmError};
@@ -134,15 +133,11 @@ fn bench_params(bench: Bench, machine: MachineKind, params: Params) -> Params {
 fn torture_params(torture: Torture, params: Params) -> Params {
     Params {
         workload: Workload::Torture as u64,
-        long_hold_ns: nanoseconds(torture.long_hold),
+        long_hold_ns: whole_ns(torture.long_hold),
         nested_locks: torture.nested_locks as u64,
-        acquire_limit_ns: nanoseconds(torture.acquire_limit),
+        acquire_limit_ns: whole_ns(torture.acquire_limit),
         ..params
     }
-}
-
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A share from 0 to 1 as a multiple of 2^-32.

@@ -23,6 +23,7 @@ pub use error::{RunError, Stuck};
 
 pub(crate) use control::with_control;
 pub(crate) use run::{POLL, Run, Watched};
+pub(crate) use snapshot::{entries, longest_wait, ns};
 
 /// Is told how a run goes.
 pub trait Observer {

@@ -2,7 +2,7 @@
 
 use crate::machine::RunningVm;
 use crate::record::{Exclusion, VcpuRecord, VmRecord, Waits};
-use crate::scenario::{Mix, Scenario, VmSpec};
+use crate::scenario::{Mix, Scenario, VmSpec, whole_ns};
 use guest::abi::{Counter, VcpuArea};
 use guest::hist::bucket_values;
 use guest::workload::turn;
@@ -100,26 +100,35 @@ pub(super) struct LongestWaits {
 
 impl LongestWaits {
     pub(super) fn of(vm: &dyn RunningVm, vcpu: usize) -> Result<Self, RegionError> {
-        let word = |field| vm.region().vcpu_word(vcpu, field);
-        let longest = |max, since| {
-            let done = word(max)?;
-            let going_on = match word(since)? {
-                0 => 0,
-                since => vm.now().saturating_sub(since),
-            };
-            Ok::<_, RegionError>(done.max(going_on))
-        };
+        let read = [
+            offset_of!(VcpuArea, read_wait_max),
+            offset_of!(VcpuArea, read_wait_since),
+        ];
         Ok(Self {
-            write: longest(
-                offset_of!(VcpuArea, wait_max),
-                offset_of!(VcpuArea, wait_since),
-            )?,
-            read: longest(
-                offset_of!(VcpuArea, read_wait_max),
-                offset_of!(VcpuArea, read_wait_since),
-            )?,
+            write: longest_wait(vm, vcpu)?,
+            read: longest(vm, vcpu, read)?,
         })
     }
+}
+
+/// The longest wait of a vCPU for an acquisition that is not for reading (under torture, for any), in
+/// ticks, with one that has not ended yet.
+pub(crate) fn longest_wait(vm: &dyn RunningVm, vcpu: usize) -> Result<u64, RegionError> {
+    let fields = [
+        offset_of!(VcpuArea, wait_max),
+        offset_of!(VcpuArea, wait_since),
+    ];
+    longest(vm, vcpu, fields)
+}
+
+fn longest(vm: &dyn RunningVm, vcpu: usize, [max, since]: [usize; 2]) -> Result<u64, RegionError> {
+    let word = |field| vm.region().vcpu_word(vcpu, field);
+    let done = word(max)?;
+    let going_on = match word(since)? {
+        0 => 0,
+        since => vm.now().saturating_sub(since),
+    };
+    Ok(done.max(going_on))
 }
 
 fn waits(from: &[u64], to: &[u64], khz: u64, longest: u64) -> Waits {
@@ -157,7 +166,7 @@ fn vcpu_record(
         counters,
         waits: waits(&from.waits, &to.waits, khz, longest.write),
         read_waits: reads.then(|| waits(&from.read_waits, &to.read_waits, khz, longest.read)),
-        cpu_ns: nanos(to.thread.cpu.saturating_sub(from.thread.cpu)),
+        cpu_ns: whole_ns(to.thread.cpu.saturating_sub(from.thread.cpu)),
         voluntary_switches: to
             .thread
             .voluntary_switches
@@ -205,7 +214,8 @@ pub(super) fn vm_record(
     })
 }
 
-fn entries(region: &Region) -> Result<Vec<u64>, RegionError> {
+/// What each of the locks has counted.
+pub(crate) fn entries(region: &Region) -> Result<Vec<u64>, RegionError> {
     let locks = 0..region.layout().locks();
     locks.map(|lock| Ok(region.lock(lock)?.2)).collect()
 }
@@ -269,12 +279,8 @@ fn median_ns(vm: &dyn RunningVm, hist: usize) -> Result<Option<f64>, RegionError
 }
 
 /// Ticks at `khz` in ns.
-pub(super) fn ns(ticks: u64, khz: u64) -> u64 {
+pub(crate) fn ns(ticks: u64, khz: u64) -> u64 {
     u64::try_from(u128::from(ticks) * 1_000_000 / u128::from(khz.max(1))).unwrap_or(u64::MAX)
-}
-
-fn nanos(d: std::time::Duration) -> u64 {
-    u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "2^53 ticks are weeks")]

@@ -97,14 +97,6 @@ pub(super) fn exclusive(scenario: &Scenario, counts: &[Count]) -> u64 {
         .sum()
 }
 
-/// The same as counted under the locks.
-pub(super) fn entries(vm: &dyn RunningVm) -> Result<u64, RegionError> {
-    let region = vm.region();
-    (0..region.layout().locks())
-        .map(|lock| Ok(region.lock(lock)?.2))
-        .sum()
-}
-
 /// Acquisitions of each vCPU so far.
 pub(super) fn acquisitions(vm: &dyn RunningVm) -> Result<Vec<u64>, RegionError> {
     let field = offset_of!(VcpuArea, counters) + 8 * Counter::Acquisitions.index();
@@ -118,17 +110,6 @@ pub(super) fn acquisitions(vm: &dyn RunningVm) -> Result<Vec<u64>, RegionError> 
 pub(super) fn waiting_since(vm: &dyn RunningVm, vcpu: usize) -> Result<u64, RegionError> {
     vm.region()
         .vcpu_word(vcpu, offset_of!(VcpuArea, wait_since))
-}
-
-/// The longest wait of vCPU `vcpu`, in ticks, the one included that it is in.
-pub(super) fn longest_wait(vm: &dyn RunningVm, vcpu: usize) -> Result<u64, RegionError> {
-    let region = vm.region();
-    let done = region.vcpu_word(vcpu, offset_of!(VcpuArea, wait_max))?;
-    let going_on = match waiting_since(vm, vcpu)? {
-        0 => 0,
-        since => vm.now().saturating_sub(since),
-    };
-    Ok(done.max(going_on))
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! The course of a test.
 
-use super::count::{Count, entries, exclusive, longest_wait};
+use super::count::{Count, exclusive};
 use super::pauses::Pauses;
 use super::shuffle::{Scheduling, shuffle};
 use super::stop::{End, stop, wake_pausing};
 use super::watch::Watch;
 use super::{Interval, Record, Thread};
 use crate::scenario::{Length, Scenario, Torture};
-use crate::session::{POLL, Run, RunError, Stuck, with_control};
+use crate::session::{POLL, Run, RunError, Stuck, entries, longest_wait, ns, with_control};
 use guest::abi::{Task, phase};
 use std::pin::Pin;
 use std::time::{Duration, Instant};
@@ -208,7 +208,6 @@ impl<'a> Test<'a> {
         }
         let machine = &*self.run.vms[0].machine;
         let counts = self.counts()?;
-        let khz = u128::from(machine.khz().max(1));
         let mut threads = Vec::new();
         for (vcpu, count) in counts.iter().enumerate() {
             let (role, number) = scenario.role(vcpu);
@@ -220,8 +219,7 @@ impl<'a> Test<'a> {
                 acquisitions: count.acquisitions,
                 violations: count.violations,
                 late: count.late,
-                longest_wait_ns: u64::try_from(u128::from(longest) * 1_000_000 / khz)
-                    .unwrap_or(u64::MAX),
+                longest_wait_ns: ns(longest, machine.khz()),
                 starved: self.watch.starved(vcpu),
             });
         }
@@ -236,7 +234,7 @@ impl<'a> Test<'a> {
             threads,
             contended: counts.iter().map(|count| count.contended).sum(),
             exclusive: exclusive(scenario, &counts),
-            entries: entries(machine)?,
+            entries: entries(machine.region())?.iter().sum(),
             given_up: end.given_up,
             pauses: self.pauses.made,
             shuffles: self.shuffles as u64,

@@ -2,7 +2,7 @@
 
 use super::Starved;
 use super::count::{acquisitions, waiting_since};
-use crate::session::{Run, RunError, Stuck, Watched};
+use crate::session::{Run, RunError, Stuck, Watched, ns};
 use guest::abi::Task;
 use std::time::{Duration, Instant};
 use vmm::thread::cpu_time;
@@ -60,14 +60,14 @@ impl Watch {
         let acquisitions = acquisitions(&*vm.machine)?;
         let total = acquisitions.iter().sum();
         self.long_halted = false;
-        let (now, khz) = (vm.machine.now(), vm.machine.khz().max(1));
+        let (now, khz) = (vm.machine.now(), vm.machine.khz());
         for (vcpu, own) in acquisitions.into_iter().enumerate() {
             let since = waiting_since(&*vm.machine, vcpu)?;
             let waited = match since {
                 0 => 0,
-                since => u128::from(now.saturating_sub(since)) * 1_000_000 / u128::from(khz),
+                since => ns(now.saturating_sub(since), khz),
             };
-            let waited = Duration::from_nanos(u64::try_from(waited).unwrap_or(u64::MAX));
+            let waited = Duration::from_nanos(waited);
             self.long_halted |= waited >= SUSPECT_LOST_AFTER && vm.machine.is_halted(vcpu);
             self.note(vcpu, (own, total), (since, waited), last);
         }
