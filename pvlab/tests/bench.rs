@@ -3,22 +3,13 @@
 
 #![allow(clippy::unwrap_used)] // A test fails by panicking.
 
+mod machines;
+
+use machines::machines;
 use pvlock::LockKind;
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
-
-/// The machines that can be tested on here.
-fn machines() -> Vec<&'static str> {
-    match vmm::check_host(2) {
-        Ok(()) => vec!["threads", "kvm"],
-        Err(e) => {
-            let line = "=".repeat(60);
-            eprintln!("{line}\nSKIPPED: no microbenchmark was run in a guest: {e}\n{line}");
-            vec!["threads"]
-        }
-    }
-}
 
 fn command(line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pvlab"));
@@ -58,7 +49,7 @@ fn run(cell: &Value, field: &str) -> u64 {
 
 #[test]
 fn a_fixed_number_of_operations_is_made_by_each_thread() {
-    for machine in machines() {
+    for machine in machines(2) {
         // Five threads on two vCPUs: two on one, three on the other.
         for cell in cells(&format!(
             "rwsem-bench --machine {machine} --locks rwlock --threads 1,5 --ops 2000"
@@ -80,7 +71,7 @@ fn a_fixed_number_of_operations_is_made_by_each_thread() {
 
 #[test]
 fn ratios_are_kept_in_each_thread_and_between_groups() {
-    for machine in machines() {
+    for machine in machines(2) {
         let line = format!(
             "rwsem-bench --machine {machine} --locks rwlock --threads 4 --ratios 3:1 --loads 0,50ns \
              --ops 4000"
@@ -99,7 +90,7 @@ fn ratios_are_kept_in_each_thread_and_between_groups() {
 
 #[test]
 fn every_workload_gets_on_and_waits_are_timed() {
-    for machine in machines() {
+    for machine in machines(2) {
         for (workload, lock) in [
             ("rwsem-bench", "ticket"),
             ("rwsem-bench", "pv-qspinlock"),
@@ -131,7 +122,7 @@ fn every_sound_lock_can_be_measured() {
     let sound = LockKind::ALL.iter().filter(|kind| !kind.traits().control);
     let locks: Vec<_> = sound.map(|kind| kind.name()).collect();
     let locks = locks.join(",");
-    for machine in machines() {
+    for machine in machines(2) {
         // Without --modes, a lock that cannot be read only writes.
         let line = format!("rwsem-bench --machine {machine} --locks {locks} --threads 3 --ops 500");
         for cell in cells(&line) {
@@ -142,7 +133,7 @@ fn every_sound_lock_can_be_measured() {
 
 #[test]
 fn workloads_that_wait_also_end_by_number() {
-    for machine in machines() {
+    for machine in machines(2) {
         for workload in ["futex-hash", "lock-pi", "pipe"] {
             let line = format!("{workload} --machine {machine} --threads 4 --ops 300");
             let cells = cells(&line);
@@ -155,7 +146,7 @@ fn workloads_that_wait_also_end_by_number() {
 
 #[test]
 fn a_thousand_threads_on_two_vcpus() {
-    if !machines().contains(&"kvm") {
+    if !machines(2).contains(&"kvm") {
         return;
     }
     for workload in [
@@ -214,7 +205,7 @@ fn two_locks_are_before_and_after() {
 
 #[test]
 fn a_broken_lock_is_caught() {
-    for machine in machines() {
+    for machine in machines(2) {
         let output = bench(&format!(
             "rwsem-bench --machine {machine} --locks busted --threads 2 --rounds 1 --loads 2us \
              --duration 500ms"

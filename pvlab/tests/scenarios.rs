@@ -3,17 +3,17 @@
 
 #![allow(clippy::unwrap_used)] // A test fails by panicking.
 
+mod machines;
+
+use machines::machines;
 use serde_json::Value;
 use std::process::{Command, Output};
 
 fn pvlab(line: &str) -> Output {
-    let machine = match vmm::check_host(8) {
-        Ok(()) => "kvm",
-        Err(e) => {
-            let bar = "=".repeat(60);
-            eprintln!("{bar}\nSKIPPED: no guest, host threads instead: {e}\n{bar}");
-            "threads"
-        }
+    let machine = if machines(8).contains(&"kvm") {
+        "kvm"
+    } else {
+        "threads"
     };
     let mut command = Command::new(env!("CARGO_BIN_EXE_pvlab"));
     command.args(line.split_whitespace());
@@ -162,18 +162,6 @@ fn scenario_15_a_lock_that_nobody_contended_for_says_so() {
     assert!(warns(&report, "never_contended"), "{report}");
 }
 
-/// The machines that there are.
-fn machines() -> &'static [&'static str] {
-    match vmm::check_host(8) {
-        Ok(()) => &["kvm", "threads"],
-        Err(e) => {
-            let line = "=".repeat(60);
-            eprintln!("{line}\nSKIPPED on kvm, no guest was run: {e}\n{line}");
-            &["threads"]
-        }
-    }
-}
-
 fn raw(line: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pvlab"));
     command.args(line.split_whitespace()).output().unwrap()
@@ -191,7 +179,7 @@ fn report(line: &str) -> Value {
 /// paravirtual one: every report says which one ran, and why.
 #[test]
 fn scenario_4_which_slow_path_runs_and_why_is_in_the_report() {
-    for machine in machines() {
+    for machine in machines(8) {
         let run = |options: &str| {
             report(&format!(
                 "run --machine {machine} --lock auto --duration 60ms --warm-up 10ms --spin-threshold \
@@ -249,7 +237,7 @@ fn scenario_4_a_paravirtual_lock_where_halts_cannot_work_is_refused() {
 /// has got on, and preempts it. They are counted, and most of them futile is a warning.
 #[test]
 fn futile_yields_are_counted() {
-    for machine in machines() {
+    for machine in machines(8) {
         let report = report(&format!(
             "run --machine {machine} --lock ppc-spinlock --vcpus 8 --duration 300ms --format json"
         ));

@@ -8,13 +8,15 @@ use std::collections::BTreeSet;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+mod machines;
 mod torturing;
 
-use torturing::{command, machines, report, sum, text, torture};
+use machines::machines;
+use torturing::{command, report, sum, text, torture};
 
 #[test]
 fn every_sound_lock_stands_it() {
-    for machine in machines() {
+    for machine in machines(8) {
         for kind in LockKind::ALL.iter().filter(|kind| !kind.traits().control) {
             let line = format!(
                 "--machine {machine} --lock {kind} --duration 500ms --nested-locks 2 \
@@ -79,7 +81,7 @@ fn the_lines_are_locktortures_and_the_verdict_follows() {
 
 #[test]
 fn a_lock_that_does_not_exclude_is_caught_every_time() {
-    for machine in machines() {
+    for machine in machines(8) {
         for seed in 1..=5 {
             let line = format!("--machine {machine} --lock busted --duration 1s --seed {seed}");
             let report = report(&line, 3);
@@ -91,7 +93,7 @@ fn a_lock_that_does_not_exclude_is_caught_every_time() {
 
 #[test]
 fn a_lost_wake_up_is_caught_every_time_and_soon() {
-    for machine in machines() {
+    for machine in machines(8) {
         for seed in 1..=3 {
             let line = format!(
                 "--machine {machine} --lock pv-qspinlock --writers 8 --drop-kicks --duration 30s \
@@ -139,7 +141,7 @@ fn a_writers_limit_is_enforced() {
 
 #[test]
 fn a_pause_is_one_for_everybody_and_ends() {
-    for machine in machines() {
+    for machine in machines(8) {
         let line = format!("--machine {machine} --lock tas --stutter 250ms --duration 1500ms");
         let report = report(&line, 0);
         let pauses = report["record"]["pauses"].as_array().unwrap();
@@ -229,7 +231,7 @@ fn threads_are_nice_to_others() {
 
 #[test]
 fn hundreds_of_threads_run_and_stop() {
-    for machine in machines() {
+    for machine in machines(8) {
         let line = format!(
             "--machine {machine} --lock qspinlock --writers 280 --stat-interval 500ms --duration 3s"
         );

@@ -3,18 +3,20 @@
 
 #![allow(clippy::unwrap_used)] // A test fails by panicking.
 
+mod machines;
 mod torturing;
 
+use machines::machines;
 use serde_json::Value;
 use std::time::{Duration, Instant};
-use torturing::{machines, report, sum, text, torture};
+use torturing::{report, sum, text, torture};
 
 /// Without pauses, which would only make the tests longer.
 const STEADY: &str = "--stutter 0 --shuffle-interval 0";
 
 #[test]
 fn every_broken_lock_is_caught_every_time() {
-    for machine in machines() {
+    for machine in machines(8) {
         for (lock, says) in [
             ("busted", "mutual exclusion was broken"),
             ("busted-rw", "mutual exclusion was broken"),
@@ -50,7 +52,7 @@ fn threads<'a>(report: &'a Value, role: &'a str) -> impl Iterator<Item = &'a Val
 
 #[test]
 fn a_starved_thread_is_named_and_is_no_failure() {
-    for machine in machines() {
+    for machine in machines(8) {
         let line = format!("--machine {machine} --lock busted-starve {STEADY} --duration 3s");
         let report = report(&line, 0);
         assert_eq!(report["verdict"], "success", "{report}");
@@ -75,7 +77,7 @@ fn a_starved_thread_is_named_and_is_no_failure() {
 /// queued one bounds their wait.
 #[test]
 fn scenario_1_writers_of_the_unfair_lock_starve_and_those_of_the_queued_one_do_not() {
-    for machine in machines() {
+    for machine in machines(8) {
         let run = |lock: &str| {
             report(
                 &format!(

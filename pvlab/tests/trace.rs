@@ -2,21 +2,12 @@
 //! and comes out of the files again. Without /dev/kvm the KVM half says loudly that it was skipped.
 #![allow(clippy::unwrap_used)] // A test fails by panicking.
 
+mod machines;
+
+use machines::machines;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Output};
-
-/// The machines that can be had here.
-fn machines() -> Vec<&'static str> {
-    match vmm::check_host(8) {
-        Ok(()) => vec!["kvm", "threads"],
-        Err(e) => {
-            let line = "=".repeat(60);
-            eprintln!("{line}\nSKIPPED: no guest was traced: {e}\n{line}");
-            vec!["threads"]
-        }
-    }
-}
 
 /// Whether the kernel lets us record context switches; without, nothing is known of preemption.
 fn switches_are_recorded() -> bool {
@@ -61,7 +52,7 @@ fn scratch(name: &str) -> PathBuf {
 
 #[test]
 fn the_parts_of_all_waits_add_up_to_them() {
-    for machine in machines() {
+    for machine in machines(8) {
         for lock in [
             "tas",
             "ticket",
@@ -97,7 +88,7 @@ fn the_collapse_of_the_native_queue_is_explained_by_preemption() {
     if !switches_are_recorded() {
         return;
     }
-    for machine in machines() {
+    for machine in machines(8) {
         let line = format!(
             "trace --machine {machine} --lock qspinlock --vcpus 8 --cpus 0-1 --duration 1s"
         );
@@ -117,7 +108,7 @@ fn injected_preemption_of_holders_is_found() {
     if !switches_are_recorded() {
         return;
     }
-    for machine in machines() {
+    for machine in machines(8) {
         for lock in ["tas", "qspinlock", "pv-qspinlock"] {
             let line = format!(
                 "trace --machine {machine} --lock {lock} --vcpus 2 --duration 1500ms --preempt holder:5ms@5%"
@@ -136,7 +127,7 @@ fn injected_preemption_of_holders_is_found() {
 
 #[test]
 fn injected_preemption_of_the_next_waiter_is_seen() {
-    for machine in machines() {
+    for machine in machines(8) {
         let line = format!(
             "trace --machine {machine} --lock qspinlock --vcpus 3 --duration 1s --preempt next-waiter:2ms@10%"
         );
@@ -148,7 +139,7 @@ fn injected_preemption_of_the_next_waiter_is_seen() {
 
 #[test]
 fn a_ring_that_is_too_small_drops_counts_and_goes_on() {
-    for machine in machines() {
+    for machine in machines(8) {
         let line = format!(
             "trace --machine {machine} --lock tas --vcpus 2 --duration 300ms --ring 1024 --account table"
         );
@@ -164,7 +155,7 @@ fn a_ring_that_is_too_small_drops_counts_and_goes_on() {
 
 #[test]
 fn both_files_give_the_account_of_the_run_again() {
-    for machine in machines() {
+    for machine in machines(8) {
         for (name, format) in [("a.pftrace", "perfetto"), ("a.jsonl", "json-lines")] {
             let file = scratch(name);
             let path = file.display();
@@ -292,7 +283,7 @@ fn a_trace_that_was_cut_off_is_read_as_far_as_it_goes() {
 
 #[test]
 fn the_vmm_tells_what_it_does_as_structured_events() {
-    if !machines().contains(&"kvm") {
+    if !machines(8).contains(&"kvm") {
         return;
     }
     let output = Command::new(env!("CARGO_BIN_EXE_pvlab"))

@@ -3,18 +3,6 @@
 use serde_json::Value;
 use std::process::{Command, Output};
 
-/// The machines that can be tested on here.
-pub(crate) fn machines() -> Vec<&'static str> {
-    match vmm::check_host(8) {
-        Ok(()) => vec!["threads", "kvm"],
-        Err(e) => {
-            let line = "=".repeat(60);
-            eprintln!("{line}\nSKIPPED: no guest was tortured in: {e}\n{line}");
-            vec!["threads"]
-        }
-    }
-}
-
 pub(crate) fn command(line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pvlab"));
     command
