@@ -161,10 +161,6 @@ macro_rules! native_platform {
             $crate::task::need_resched::<Self>()
         }
 
-        fn killed() -> bool {
-            $crate::task::killed::<Self>()
-        }
-
         fn in_interrupt() -> bool {
             $crate::machine::native::in_interrupt::<Self>()
         }

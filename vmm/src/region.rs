@@ -358,14 +358,6 @@ impl Region {
         self.load(self.layout.task(task) + offset_of!(TaskArea, phase))
     }
 
-    /// Tells task number `task` of all to end, and its waits that can be killed to give up.
-    ///
-    /// # Errors
-    /// As all accesses.
-    pub fn kill_task(&self, task: usize) -> Result<()> {
-        self.store(self.layout.task(task) + offset_of!(TaskArea, killed), 1u32)
-    }
-
     /// The last message of vCPU `cpu`.
     ///
     /// # Errors

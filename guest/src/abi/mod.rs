@@ -27,7 +27,7 @@ use core::sync::atomic::AtomicU32;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"PVLABREG");
 
 /// Version of this contract. Raised by every change of layout or meaning.
-pub const VERSION: u64 = 8;
+pub const VERSION: u64 = 9;
 
 macro_rules! params {
     ($($(#[doc = $doc:literal])+ $field:ident,)+) => {

@@ -28,8 +28,6 @@ pub struct TaskArea {
     pub sp: AtomicU64,
     /// One of [`task_state`].
     pub state: AtomicU32,
-    /// 1: it is to end, and its waits that can be killed give up.
-    pub killed: AtomicU32,
     /// The phase that the figures are of.
     pub phase: AtomicU32,
     /// Reads completed in that phase.
@@ -67,8 +65,6 @@ pub struct RunQueue {
     pub alive: AtomicU32,
     /// When the task that runs got the CPU.
     pub slice_start: AtomicU64,
-    /// Switches from one task to another.
-    pub switches: AtomicU64,
     /// A bit for each task of this vCPU that runs or could.
     pub runnable: [AtomicU64; RUNNABLE_WORDS],
 }

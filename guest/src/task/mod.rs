@@ -66,11 +66,6 @@ pub fn waiter<M: Machine>(task: u32) -> &'static Waiter<M> {
     deref(queue::<M>().waiters + u64::from(task) * Layout::WAITER_BYTES as u64)
 }
 
-/// For [`pvlock::Platform::killed`].
-pub fn killed<M: Machine>() -> bool {
-    area::<M>(current::<M>()).killed.load(Relaxed) != 0
-}
-
 /// For [`pvlock::Platform::task_cpu`].
 pub fn cpu_of<M: Machine>(task: u32) -> Option<u32> {
     let cpu = task / queue::<M>().per_vcpu;
@@ -283,9 +278,6 @@ fn next<M: Machine>() {
     if next == own {
         return;
     }
-    queue
-        .switches
-        .store(queue.switches.load(Relaxed) + 1, Relaxed);
     let first = M::vcpu().cpu * queue.per_vcpu;
     queue.current.store(first + next, Relaxed);
     #[cfg(target_arch = "x86_64")]
