@@ -5,18 +5,25 @@ mod noise;
 mod threads;
 mod weights;
 
-use crate::scenario::{Bench, Cpl, MachineKind, Mix, Scenario, Torture, Whom, whole_ns};
+use crate::scenario::{Bench, Cpl, MachineKind, Mix, Scenario, Torture, VmSpec, Whom, whole_ns};
 use guest::abi::{Params, Workload, flags, preempt};
 use rustix::process::Pid;
 use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::io;
 use std::sync::OnceLock;
+use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 use vmm::host_trace::HostEvent;
-use vmm::{Event, Region, VmmError};
+use vmm::switches::{Switch, SwitchRecorder};
+use vmm::thread::{self, ThreadStats};
+use vmm::{Event, Region, VmmError, clock};
 
 pub use noise::Noise;
 
 /// A running virtual machine, of whatever kind. Dropping it ends it.
+///
+/// What is said of the host here is what a machine whose vCPUs are threads of this process says.
 pub trait RunningVm {
     /// What it shares with its vCPUs.
     fn region(&self) -> &Region;
@@ -31,6 +38,38 @@ pub trait RunningVm {
     fn kick(&self, vcpu: usize) -> Result<(), VmmError>;
     /// The host thread of a vCPU, once it runs.
     fn tid(&self, vcpu: usize) -> Option<Pid>;
+    /// What the host's scheduler has counted for a vCPU.
+    fn thread(&self, vcpu: usize) -> ThreadStats {
+        self.tid(vcpu).map(ThreadStats::of).unwrap_or_default()
+    }
+    /// How long a vCPU has been on a CPU: cheaper than [`Self::thread`]. Zero if it has ended.
+    fn cpu_time(&self, vcpu: usize) -> Duration {
+        let time = self.tid(vcpu).and_then(|tid| thread::cpu_time(tid).ok());
+        time.unwrap_or_default()
+    }
+    /// Lets a vCPU run on `cpus` only.
+    ///
+    /// # Errors
+    /// If the host refuses.
+    fn set_affinity(&self, vcpu: usize, cpus: &[usize]) -> io::Result<()> {
+        match self.tid(vcpu) {
+            Some(tid) => thread::set_affinity_of(Some(tid), cpus),
+            None => Ok(()),
+        }
+    }
+    /// Records context switches of a vCPU from now on; `None` if it has none.
+    fn record_switches(&self, vcpu: usize) -> Option<io::Result<Box<dyn Switches>>> {
+        let recorder = SwitchRecorder::start(self.tid(vcpu)?);
+        Some(recorder.map(|recorder| Box::new(recorder) as Box<dyn Switches>))
+    }
+    /// The host's clock, which all its VMs have in common, now: its TSC.
+    fn host_now(&self) -> u64 {
+        clock::now()
+    }
+    /// The host's clock, and the one that context switches are stamped with (ns), at the same moment.
+    fn host_clocks(&self) -> (u64, u64) {
+        clock::pair()
+    }
     /// Exits of a vCPU to the VMM, by kind.
     fn exits(&self, vcpu: usize) -> BTreeMap<String, u64>;
     /// KVM's statistics of a vCPU.
@@ -48,31 +87,48 @@ pub trait RunningVm {
     fn states(&self) -> Vec<String>;
 }
 
+/// Context switches of a vCPU, as they are recorded.
+pub trait Switches: Debug {
+    /// Takes away the switches recorded, in order. Returns how many there was no room for.
+    fn drain(&mut self, each: &mut dyn FnMut(Switch)) -> u64;
+}
+
+impl Switches for SwitchRecorder {
+    fn drain(&mut self, each: &mut dyn FnMut(Switch)) -> u64 {
+        Self::drain(self, each)
+    }
+}
+
 /// A VM and what its vCPUs have to say.
 pub type Started = (Box<dyn RunningVm>, UnboundedReceiver<Event>);
 
-/// Starts VM number `vm` of the scenario. `first` is the number of its first vCPU, counted through
-/// all VMs; `trace_records` is the size of each vCPU's trace ring, 0 for no trace.
+/// Starts the VMs of the scenario. `trace_records` is the size of each vCPU's trace ring, 0 for no
+/// trace.
 ///
 /// # Errors
-/// If the host cannot run it.
-pub fn start(
-    scenario: &Scenario,
-    vm: usize,
-    first: usize,
-    trace_records: usize,
-) -> Result<Started, VmmError> {
-    let spec = scenario.vms[vm];
-    let affinity = (first..first + spec.vcpus)
-        .map(|vcpu| {
-            scenario
-                .cpu_of(vcpu)
-                .map_or_else(|| scenario.cpus.clone(), |cpu| vec![cpu])
-        })
-        .collect();
+/// If the host cannot run them.
+pub fn start(scenario: &Scenario, trace_records: usize) -> Result<Vec<Started>, VmmError> {
+    let workload = &scenario.workload;
+    let weights = (workload.skew > 0.0).then(|| weights::zipf(workload.locks, workload.skew));
+    let mut vcpus = 0..;
+    let vms = scenario.vms.iter().map(|&spec| {
+        let numbers = vcpus.by_ref().take(spec.vcpus);
+        let cpus = |vcpu| scenario.cpu_of(vcpu).map(|cpu| vec![cpu]);
+        let affinity = numbers.map(|vcpu| cpus(vcpu).unwrap_or_else(|| scenario.cpus.clone()));
+        let params = params(scenario, spec, trace_records);
+        let started = launch(scenario.machine, scenario.cpl, params, affinity.collect())?;
+        if let Some(weights) = &weights {
+            started.0.region().set_weights(weights)?;
+        }
+        Ok(started)
+    });
+    vms.collect()
+}
+
+/// What the vCPUs of a VM are told.
+fn params(scenario: &Scenario, spec: VmSpec, trace_records: usize) -> Params {
     let flag = |on, bit| if on { bit } else { 0 };
     let workload = &scenario.workload;
-    let skewed = workload.skew > 0.0;
     let (readers, read_share) = match workload.mix {
         Mix::Exclusive => (0, 0.0),
         Mix::ReadShare(share) => (0, share),
@@ -91,7 +147,7 @@ pub fn start(
         seed: scenario.seed,
         flags: flag(scenario.latency, flags::LATENCY)
             | flag(scenario.drop_kicks, flags::DROP_KICKS)
-            | flag(skewed, flags::SKEWED),
+            | flag(workload.skew > 0.0, flags::SKEWED),
         readers: readers as u64,
         read_share: share_of_2_32(read_share),
         numa_nodes: scenario.numa_nodes.into(),
@@ -106,17 +162,11 @@ pub fn start(
         preempt_ns: scenario.preempt.map_or(0, |p| p.ns.into()),
         ..Params::default()
     };
-    let params = match (scenario.torture, scenario.bench) {
+    match (scenario.torture, scenario.bench) {
         (Some(torture), _) => torture_params(torture, params),
         (None, Some(bench)) => bench_params(bench, scenario.machine, params),
         (None, None) => params,
-    };
-    let started = launch(scenario.machine, scenario.cpl, params, affinity)?;
-    if skewed {
-        let table = weights::zipf(workload.locks, workload.skew);
-        started.0.region().set_weights(&table)?;
     }
-    Ok(started)
 }
 
 fn bench_params(bench: Bench, machine: MachineKind, params: Params) -> Params {

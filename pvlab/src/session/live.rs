@@ -6,8 +6,9 @@
 
 use super::RunError;
 use super::run::Watched;
+use crate::machine::Switches;
 use std::time::Duration;
-use vmm::switches::{SwitchKind, SwitchRecorder};
+use vmm::switches::SwitchKind;
 
 /// How often to look.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -21,7 +22,7 @@ pub(super) struct Live {
 struct Vcpu {
     vm: usize,
     number: usize,
-    recorder: Option<SwitchRecorder>,
+    recorder: Option<Box<dyn Switches>>,
     /// When it lost its CPU though it wanted to go on; `None` while it runs or waits.
     preempted_at: Option<u64>,
     /// That preemption has been counted as one of a holder.
@@ -35,8 +36,7 @@ impl Live {
         let mut vcpus = Vec::new();
         for (vm, watched) in vms.iter().enumerate() {
             for number in 0..watched.machine.region().layout().vcpus() {
-                let recorder = watched.machine.tid(number).map(SwitchRecorder::start);
-                let recorder = match recorder {
+                let recorder = match watched.machine.record_switches(number) {
                     Some(Ok(recorder)) => Some(recorder),
                     Some(Err(e)) => {
                         refused.get_or_insert_with(|| e.to_string());
@@ -63,7 +63,7 @@ impl Live {
             let Some(recorder) = &mut vcpu.recorder else {
                 continue;
             };
-            recorder.drain(|switch| {
+            recorder.drain(&mut |switch| {
                 vcpu.counted = false;
                 vcpu.preempted_at = match switch.kind {
                     SwitchKind::OutPreempted => Some(switch.raw_ns),

@@ -10,8 +10,8 @@ use crate::scenario::Length;
 use crate::trace::collect::COLLECT_EVERY;
 use guest::abi::{Task, VcpuArea, phase};
 use std::mem::offset_of;
-use std::time::{Duration, Instant};
-use tokio::time::{interval_at, sleep};
+use std::time::Duration;
+use tokio::time::{Instant, interval_at, sleep};
 
 /// How often to look at a run while it goes on. Each look takes a CPU from a vCPU for a moment.
 const LOOK: Duration = Duration::from_millis(100);
@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(100);
 impl Run<'_> {
     pub(super) fn begin_measurement(&mut self) -> Result<Vec<VmSnapshot>, RunError> {
         if let Some(collector) = &mut self.collector {
-            collector.begin();
+            collector.begin(&machines(&self.vms));
         }
         self.enter(phase::MEASURE)?;
         self.snapshots()
@@ -40,20 +40,20 @@ impl Run<'_> {
         let end = sleep(duration.unwrap_or(never));
         tokio::pin!(end);
         let stat = options.stat_interval.unwrap_or(never);
-        let mut intervals = interval_at(tokio::time::Instant::now() + stat, stat);
+        let mut intervals = interval_at(Instant::now() + stat, stat);
         let mut live = options.live.then(|| Live::new(&self.vms));
         let live_every = if live.is_some() { LOOK_EVERY } else { never };
-        let mut live_looks = interval_at(tokio::time::Instant::now() + live_every, live_every);
+        let mut live_looks = interval_at(Instant::now() + live_every, live_every);
         live_looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut reporter = Intervals::begin(&self.vms)?;
-        let mut looks = interval_at(tokio::time::Instant::now() + LOOK, LOOK);
+        let mut looks = interval_at(Instant::now() + LOOK, LOOK);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let every = if self.collector.is_some() {
             COLLECT_EVERY
         } else {
             never
         };
-        let mut collections = interval_at(tokio::time::Instant::now() + every, every);
+        let mut collections = interval_at(Instant::now() + every, every);
         collections.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
@@ -121,7 +121,7 @@ impl Run<'_> {
                 None => Vec::new(),
             });
         }
-        let ended = vmm::clock::now();
+        let ended = self.vms.first().map_or(0, |vm| vm.machine.host_now());
         self.enter(phase::STOP)?;
         self.kick_all()?;
         self.wait_until(POLL, |run| run.all_are(Task::Done)).await?;

@@ -7,9 +7,9 @@ use crate::scenario::Scenario;
 use crate::trace::Collector;
 use guest::abi::{Task, VcpuArea};
 use std::mem::offset_of;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use vmm::Event;
 
 /// How often to look whether vCPUs are prepared, or done.
@@ -45,8 +45,8 @@ impl<'a> Run<'a> {
         let launched = Instant::now();
         let mut vms = Vec::new();
         let mut first = 0;
-        for (number, spec) in scenario.vms.iter().enumerate() {
-            let (machine, events) = machine::start(scenario, number, first, records)?;
+        for (machine, events) in machine::start(scenario, records)? {
+            let vcpus = machine.region().layout().vcpus();
             let now = machine.now();
             let since_launch =
                 launched.elapsed().as_nanos() * u128::from(machine.khz()) / 1_000_000;
@@ -58,7 +58,7 @@ impl<'a> Run<'a> {
                 acquisitions: 0,
                 last_progress: Instant::now(),
             });
-            first += spec.vcpus;
+            first += vcpus;
         }
         let noise = Noise::start(scenario.noise, &scenario.cpus).map_err(RunError::Noise)?;
         Ok(Self {

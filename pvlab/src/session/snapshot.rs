@@ -46,7 +46,7 @@ impl VmSnapshot {
                     counters,
                     waits: region.hist(vcpu, turn::HIST_WAIT)?,
                     read_waits: region.hist(vcpu, turn::HIST_READ_WAIT)?,
-                    thread: vm.tid(vcpu).map(ThreadStats::of).unwrap_or_default(),
+                    thread: vm.thread(vcpu),
                     steal: region.steal(vcpu)?.map(|(ns, _)| ns),
                     exits: vm.exits(vcpu),
                     kvm: vm.kvm_stats(vcpu),

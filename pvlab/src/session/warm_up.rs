@@ -4,8 +4,8 @@ use super::RunError;
 use super::run::Run;
 use crate::record::{Start, StartReason};
 use guest::abi::phase;
-use std::time::{Duration, Instant};
-use vmm::thread::ThreadStats;
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// How often to look at a warm-up whose time is not over.
 const LOOK: Duration = Duration::from_millis(100);
@@ -54,12 +54,11 @@ impl Run<'_> {
 
     /// Every vCPU's number, through all VMs, and how often it has left its CPU.
     pub(super) fn switches(&self) -> Vec<(usize, u64)> {
-        let tids = self.vms.iter().flat_map(|vm| {
-            (0..vm.machine.region().layout().vcpus()).map(|vcpu| vm.machine.tid(vcpu))
+        let vms = self.vms.iter().map(|vm| &vm.machine);
+        let switches = vms.flat_map(|vm| {
+            (0..vm.region().layout().vcpus()).map(|vcpu| vm.thread(vcpu).switches())
         });
-        tids.map(|tid| tid.map_or(0, |tid| ThreadStats::of(tid).switches()))
-            .enumerate()
-            .collect()
+        switches.enumerate().collect()
     }
 
     /// Tells guests that this KVM marks preempted vCPUs, as soon as one is seen marked.

@@ -10,7 +10,8 @@ use super::stop::wake_pausing;
 use super::watch::Watch;
 use crate::session::{Run, RunError};
 use guest::abi::Task;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Least time between two calls of the roll.
 const ROLL_EVERY: Duration = Duration::from_secs(2);

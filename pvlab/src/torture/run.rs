@@ -10,8 +10,8 @@ use crate::scenario::{Length, Scenario, Torture};
 use crate::session::{POLL, Run, RunError, Stuck, entries, longest_wait, ns, with_control};
 use guest::abi::{Task, phase};
 use std::pin::Pin;
-use std::time::{Duration, Instant};
-use tokio::time::{MissedTickBehavior, interval_at, sleep};
+use std::time::Duration;
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
 
 /// How often to look at a test while it goes on.
 const LOOK: Duration = Duration::from_millis(100);
@@ -246,7 +246,7 @@ impl<'a> Test<'a> {
 /// Ticks of that period; none if it is zero.
 fn ticks(period: Duration) -> tokio::time::Interval {
     let period = if period.is_zero() { NEVER } else { period };
-    let mut ticks = interval_at(tokio::time::Instant::now() + period, period);
+    let mut ticks = interval_at(Instant::now() + period, period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     ticks
 }

@@ -2,7 +2,7 @@
 
 use crate::scenario::{Scenario, Torture};
 use crate::session::{Run, RunError};
-use vmm::thread::{set_affinity_of, set_fifo, set_nice};
+use vmm::thread::{set_fifo, set_nice};
 
 /// Niceness of the threads, as of locktorture's.
 const NICE: i32 = 19;
@@ -49,10 +49,11 @@ impl Drop for Scheduling {
 /// or two CPUs would never work at the same time. `number` counts the calls from 0.
 pub(super) fn shuffle(run: &Run<'_>, number: usize) -> Result<(), RunError> {
     let rest = rest(run.scenario, number);
-    for (_, tid) in tids(run) {
-        set_affinity_of(Some(tid), &rest).map_err(RunError::Scheduling)?;
-    }
-    Ok(())
+    let machine = &run.vms[0].machine;
+    let mut vcpus = 0..machine.region().layout().vcpus();
+    vcpus
+        .try_for_each(|vcpu| machine.set_affinity(vcpu, &rest))
+        .map_err(RunError::Scheduling)
 }
 
 fn rest(scenario: &Scenario, number: usize) -> Vec<usize> {

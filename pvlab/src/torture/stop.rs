@@ -3,8 +3,8 @@
 use super::watch::Watch;
 use crate::session::{POLL, Run, RunError, Stuck};
 use guest::abi::{Task, phase};
-use std::time::{Duration, Instant};
-use tokio::time::sleep;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
 
 /// How long threads get to stop by themselves. Waiters of a fair lock must take it in turn first, and
 /// each turn lasts until the host runs the one whose turn it is.

@@ -4,8 +4,8 @@ use super::Starved;
 use super::count::{acquisitions, waiting_since};
 use crate::session::{Run, RunError, Stuck, Watched, ns};
 use guest::abi::Task;
-use std::time::{Duration, Instant};
-use vmm::thread::cpu_time;
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// A thread starves if it has waited for this long (or never gets the lock in the whole test),
 const STARVED_AFTER: Duration = Duration::from_secs(1);
@@ -191,9 +191,7 @@ impl Watch {
 
 fn cpu_times(vm: &Watched) -> Vec<Duration> {
     (0..vm.machine.region().layout().vcpus())
-        // A thread that has ended needs no chance: it never runs again.
-        .map(|vcpu| vm.machine.tid(vcpu).and_then(|tid| cpu_time(tid).ok()))
-        .map(Option::unwrap_or_default)
+        .map(|vcpu| vm.machine.cpu_time(vcpu))
         .collect()
 }
 

@@ -4,13 +4,12 @@
 use super::Place;
 use super::fit::Pairs;
 use super::spool::{Source, Spool};
-use crate::machine::RunningVm;
+use crate::machine::{RunningVm, Switches};
 use std::io;
 use std::time::Duration;
-use vmm::clock;
 use vmm::host_trace::{ExitReason, HostStep};
 use vmm::region::RegionError;
-use vmm::switches::{SwitchKind, SwitchRecorder};
+use vmm::switches::SwitchKind;
 
 /// Records of a vCPU's ring, unless said otherwise: 2 MiB, some 50 to 100 ms of the busiest vCPU.
 pub const DEFAULT_RECORDS: usize = 1 << 18;
@@ -56,7 +55,7 @@ pub struct Collector {
 #[derive(Debug)]
 pub(super) struct Traced {
     pub(super) tsc_offset: u64,
-    switches: Vec<Option<SwitchRecorder>>,
+    switches: Vec<Option<Box<dyn Switches>>>,
     pub(super) dropped: u64,
 }
 
@@ -115,13 +114,12 @@ impl Collector {
     /// `longest_injection_ns` is how long a vCPU may be held off its CPU on purpose.
     pub(crate) fn attach(&mut self, longest_injection_ns: u64, vms: &[&dyn RunningVm]) {
         self.longest_injection_ns = longest_injection_ns;
-        self.pairs.add(clock::pair());
+        self.pair(vms);
         for vm in vms {
             let count = vm.region().layout().vcpus();
             let switches = (0..count).map(|vcpu| {
                 // The first refusal is told; the others will have the same reason.
-                let tid = vm.tid(vcpu)?;
-                match SwitchRecorder::start(tid) {
+                match vm.record_switches(vcpu)? {
                     Ok(recorder) => Some(recorder),
                     Err(e) => {
                         self.no_switches.get_or_insert_with(|| why_no_switches(&e));
@@ -138,16 +136,23 @@ impl Collector {
         }
     }
 
+    /// Reads both clocks.
+    fn pair(&mut self, vms: &[&dyn RunningVm]) {
+        if let Some(vm) = vms.first() {
+            self.pairs.add(vm.host_clocks());
+        }
+    }
+
     /// The measurement, and with it the trace, begins.
-    pub(crate) fn begin(&mut self) {
-        self.began = clock::now();
+    pub(crate) fn begin(&mut self, vms: &[&dyn RunningVm]) {
+        self.began = now(vms);
         self.ended = self.began;
     }
 
     /// Takes away what there is.
     pub(crate) fn collect(&mut self, vms: &[&dyn RunningVm]) -> Result<(), CollectError> {
-        let mut cut = clock::now();
-        self.pairs.add(clock::pair());
+        let mut cut = now(vms);
+        self.pair(vms);
         for (traced, vm) in self.vms.iter().zip(vms) {
             for vcpu in 0..vm.region().layout().vcpus() {
                 // What a vCPU has put aside comes when it goes on, which may be a long time from now.
@@ -162,7 +167,7 @@ impl Collector {
                 let place = Place { vm: number, vcpu };
                 let mut words = Vec::new();
                 if let Some(recorder) = recorder {
-                    self.lost_switches += recorder.drain(|switch| {
+                    self.lost_switches += recorder.drain(&mut |switch| {
                         let kind = match switch.kind {
                             SwitchKind::In => 0,
                             SwitchKind::Out => 1,
@@ -188,7 +193,7 @@ impl Collector {
         }
         self.spool
             .append_words(Source::Cut, Place { vm: 0, vcpu: 0 }, &[cut])?;
-        self.ended = clock::now();
+        self.ended = now(vms);
         Ok(())
     }
 
@@ -209,6 +214,11 @@ impl Collector {
     pub fn dropped(&self) -> u64 {
         self.vms.iter().map(|vm| vm.dropped).sum()
     }
+}
+
+/// The clock that all VMs have in common, now.
+fn now(vms: &[&dyn RunningVm]) -> u64 {
+    vms.first().map_or(0, |vm| vm.host_now())
 }
 
 fn why_no_switches(error: &io::Error) -> String {
