@@ -40,6 +40,9 @@ pub struct Kvm {
     pub vendor: Option<String>,
     /// Longest time that KVM polls before it blocks a halted vCPU, ns.
     pub halt_poll_ns: Option<u64>,
+    /// Most vCPUs of a guest of ours, if /dev/kvm can be opened.
+    #[serde(default)]
+    pub max_vcpus: Option<usize>,
 }
 
 /// State of /dev/kvm.
@@ -119,6 +122,7 @@ impl Host {
                     .unwrap_or(None),
                 halt_poll_ns: read("/sys/module/kvm/parameters/halt_poll_ns")
                     .and_then(|text| text.parse().ok()),
+                max_vcpus: vmm::max_vcpus().ok(),
             },
         }
     }

@@ -271,6 +271,10 @@ fn wrong_usage_is_one_line_and_exit_code_2() {
             &["--threads 5000", "2048"],
         ),
         (
+            "rwsem-bench --machine kvm --vcpus 1001",
+            &["1001 vCPUs", "at most", "this KVM"],
+        ),
+        (
             "rwsem-bench --machine threads --threads 20000",
             &["--threads 20000", "16383"],
         ),

@@ -124,7 +124,7 @@ pub(super) fn request(
     }
     // Last, so that a wrong command line is called wrong on every host alike.
     if machine == MachineKind::Kvm {
-        check_kvm(host)?;
+        check_kvm(host, &vms)?;
     }
     Ok(Request {
         scenario: Scenario {
@@ -175,17 +175,20 @@ fn is_x86(host: &Host) -> bool {
     host.arch == "x86_64"
 }
 
-fn check_kvm(host: &Host) -> Result<(), CliError> {
+fn check_kvm(host: &Host, vms: &[VmSpec]) -> Result<(), CliError> {
     if !is_x86(host) {
         return Err(CliError::NotX86 {
             arch: host.arch.clone(),
         });
     }
-    match &host.kvm.device {
-        Device::Ok => Ok(()),
-        device => Err(CliError::NoKvm {
-            device: device.clone(),
-        }),
+    if host.kvm.device != Device::Ok {
+        return Err(CliError::NoKvm {
+            device: host.kvm.device.clone(),
+        });
+    }
+    match host.kvm.max_vcpus {
+        Some(most) => check_vcpus(vms, most, "as this KVM gives a VM no more").map_err(Into::into),
+        None => Ok(()),
     }
 }
 
@@ -262,17 +265,22 @@ fn check_sizes(
         MachineKind::Kvm => (KVM_VCPUS, "as there is a kick doorbell for each"),
         MachineKind::Threads => (WORD_VCPUS, "as the lock word can name no more"),
     };
-    if let Some(vm) = vms.iter().find(|vm| vm.vcpus > most) {
-        return Err(Usage::TooManyVcpus {
-            vcpus: vm.vcpus,
-            most,
-            why,
-        });
-    }
+    check_vcpus(vms, most, why)?;
     let vcpus = vms.iter().map(|vm| vm.vcpus).sum();
     match map_length {
         Some(listed) if listed != vcpus => Err(Usage::PlacementLength { listed, vcpus }),
         _ => Ok(()),
+    }
+}
+
+fn check_vcpus(vms: &[VmSpec], most: usize, why: &'static str) -> Result<(), Usage> {
+    match vms.iter().find(|vm| vm.vcpus > most) {
+        Some(vm) => Err(Usage::TooManyVcpus {
+            vcpus: vm.vcpus,
+            most,
+            why,
+        }),
+        None => Ok(()),
     }
 }
 

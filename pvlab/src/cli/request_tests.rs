@@ -20,6 +20,7 @@ fn host() -> Host {
             device: Device::Ok,
             vendor: None,
             halt_poll_ns: None,
+            max_vcpus: None,
         },
     }
 }
@@ -141,6 +142,22 @@ fn contradictions_are_usage_errors_with_a_way_out() {
             "{options}: {message}"
         );
     }
+}
+
+#[test]
+fn a_guest_has_no_more_vcpus_than_this_kvm_gives_it() {
+    let mut host = host();
+    host.kvm.max_vcpus = Some(64);
+    assert!(ask("--lock tas --vcpus 64", &host).is_ok());
+    for many in [
+        "--lock tas --vcpus 65",
+        "--vm lock=tas,vcpus=1 --vm lock=tas,vcpus=65",
+    ] {
+        let error = ask(many, &host).unwrap_err();
+        assert_eq!(error.exit_code(), 2, "{many}");
+        assert!(error.to_string().contains("at most 64"), "{error}");
+    }
+    assert!(ask("--lock tas --vcpus 65 --machine threads", &host).is_ok());
 }
 
 #[test]

@@ -219,17 +219,6 @@ fn torture_request(args: &TortureArgs, host: &Host) -> Result<(Request, Torture)
         return Err(Usage::FifoOvercommitted { writers, cpus }.into());
     }
     let mut request = ask(Some(writers + readers))?;
-    if request.scenario.machine == MachineKind::Kvm
-        && let Ok(most) = vmm::max_vcpus()
-        && writers + readers > most
-    {
-        return Err(Usage::TooManyVcpus {
-            vcpus: writers + readers,
-            most,
-            why: "as this KVM gives a VM no more",
-        }
-        .into());
-    }
     let scenario = &mut request.scenario;
     scenario.workload.locks = 1 + how.nested_locks;
     scenario.workload.mix = Mix::Readers(readers);

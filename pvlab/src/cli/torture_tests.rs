@@ -20,6 +20,7 @@ fn host() -> Host {
             device: Device::Ok,
             vendor: None,
             halt_poll_ns: None,
+            max_vcpus: None,
         },
     }
 }

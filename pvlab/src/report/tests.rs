@@ -25,6 +25,7 @@ fn context() -> Context {
                 device: Device::Ok,
                 vendor: Some("kvm_pvm".into()),
                 halt_poll_ns: Some(0),
+                max_vcpus: None,
             },
         },
         machine_reason: "PVM, page-table based".into(),
