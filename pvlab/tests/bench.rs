@@ -232,6 +232,28 @@ fn a_run_that_gets_stuck_is_told_of() {
 }
 
 #[test]
+fn a_run_that_gets_stuck_leaves_those_before_it_in_the_report() {
+    for machine in machines(2) {
+        // The second lock forgets one wake-up in 64.
+        let output = bench(&format!(
+            "rwsem-bench --machine {machine} --locks ticket,busted-wakeup --threads 2 --ops 20000 \
+             --loads 5us --rounds 1 --warm-up 10ms --watchdog 2s --format json"
+        ));
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{machine}: {errors}");
+        assert!(errors.contains("it is stuck"), "{machine}: {errors}");
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["ended"], "interrupted", "{machine}");
+        let Value::Array(cells) = &report["cells"] else {
+            panic!("{report}");
+        };
+        assert_eq!(run(&cells[0], "operations"), 40_000, "{machine}");
+        let stuck = cells.iter().find(|cell| cell["lock"] == "busted-wakeup");
+        assert_eq!(stuck.unwrap()["runs"], serde_json::json!([]), "{machine}");
+    }
+}
+
+#[test]
 fn ctrl_c_keeps_what_is_complete() {
     let child = command(
         "rwsem-bench --machine threads --locks tas --threads 1,2 --duration 1s --warm-up 0 --rounds 100",
