@@ -123,12 +123,16 @@ const fn readers(count: u64) -> u64 {
 }
 
 impl<P: Platform, W: RawLock> RawRwSem<P, W> {
-    /// The owner is that reader, among others.
+    /// The owner is that reader, among others. If the word says already that readers own it, it stays:
+    /// which of them it names matters to the assertions only, and a store costs more than a load.
     #[inline(always)]
-    fn set_reader_owned(&self, name: u32) {
-        let kept = self.owner.load(Relaxed) & NONSPINNABLE;
-        self.owner
-            .store(name << OWNER_SHIFT | BY_READERS | kept, Relaxed);
+    fn set_reader_owned(&self, name: impl FnOnce() -> u32) {
+        let owner = self.owner.load(Relaxed);
+        if debug::ON || owner & BY_READERS == 0 {
+            let kept = owner & NONSPINNABLE;
+            self.owner
+                .store(name() << OWNER_SHIFT | BY_READERS | kept, Relaxed);
+        }
     }
 
     #[inline(always)]
@@ -167,10 +171,14 @@ impl<P: Platform, W: RawLock> RawRwSem<P, W> {
     }
 
     /// With debugging, the last reader does not leave its name behind.
+    #[inline(always)]
     fn forget_reader(&self) {
+        if !debug::ON {
+            return;
+        }
         let mine = me::<P>() << OWNER_SHIFT | BY_READERS;
         let owner = self.owner.load(Relaxed);
-        if debug::ON && owner & !NONSPINNABLE == mine {
+        if owner & !NONSPINNABLE == mine {
             let anonymous = owner & (BY_READERS | NONSPINNABLE);
             let _ = self
                 .owner
@@ -197,7 +205,7 @@ impl<P: Platform, W: RawLock> RawRwSem<P, W> {
         // (n,-,0) -> (n+1,-,0). Acquire pairs with the Release in write_unlock().
         let count = self.count.fetch_add(READER, Acquire) + READER;
         if count & CLOSED == 0 {
-            self.set_reader_owned(me::<P>());
+            self.set_reader_owned(me::<P>);
             return true;
         }
         self.read_slow(count, killable)
@@ -238,7 +246,7 @@ impl<P: Platform, W: RawLock> RawRwLock for RawRwSem<P, W> {
             // Acquire pairs with the Release in write_unlock().
             match self.count.compare_exchange(count, more, Acquire, Relaxed) {
                 Ok(_) => {
-                    self.set_reader_owned(me::<P>());
+                    self.set_reader_owned(me::<P>);
                     return true;
                 }
                 Err(found) => count = found,
@@ -298,7 +306,7 @@ impl<P: Platform, W: RawLock> Downgrade for RawRwSem<P, W> {
         self.require_own();
         // (0,*,1) -> (1,*,0). Release pairs with the Acquire of the readers that come.
         let old = self.count.fetch_add(READER - WRITER, Release);
-        self.set_reader_owned(me::<P>());
+        self.set_reader_owned(me::<P>);
         if old & WAITERS != 0 {
             self.wake_more_readers();
         }

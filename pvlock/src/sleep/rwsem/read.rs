@@ -21,7 +21,7 @@ impl<P: Platform, W: RawLock> RawRwSem<P, W> {
             self.owner.load(Relaxed) & BY_READERS != 0 && readers(count) > 1 && count & WRITER == 0;
         if !among_readers && count & (WRITER | HANDOFF | GUARD) == 0 {
             // We are in, past the list.
-            self.set_reader_owned(me::<P>());
+            self.set_reader_owned(me::<P>);
             P::count(LockEvent::RwsemRlockSteal, 1);
             if readers(count) == 1 && count & WAITERS != 0 {
                 // Then the other readers might as well.
@@ -36,7 +36,7 @@ impl<P: Platform, W: RawLock> RawRwSem<P, W> {
         // Acquire pairs with the Release in write_unlock(): nobody waits and no writer is there, so we
         // are in by our add after all, and this load is what tells us.
         if first && self.count.load(Acquire) & (WRITER | HANDOFF | GUARD) == 0 {
-            self.set_reader_owned(me::<P>());
+            self.set_reader_owned(me::<P>);
             self.wait.unlock();
             P::count(LockEvent::RwsemRlockFast, 1);
             return true;

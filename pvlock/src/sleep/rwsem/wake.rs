@@ -84,7 +84,7 @@ impl<P: Platform, W: RawLock> RawRwSem<P, W> {
                 return Wakes::NONE;
             }
             counted = READER;
-            self.set_reader_owned(first);
+            self.set_reader_owned(|| first);
         }
 
         let mut wakes = Wakes::NONE;

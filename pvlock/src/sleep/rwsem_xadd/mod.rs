@@ -100,9 +100,12 @@ impl<
     W: RawLock,
 > RawRwSemXadd<P, ASM, OLD, RSPIN, RESPIN, W>
 {
-    fn set_reader_owned(&self, name: u32) {
-        if !OLD {
-            self.owner.store(name << OWNER_SHIFT | BY_READERS, Relaxed);
+    /// As that of [`rwsem`](super::rwsem).
+    #[inline(always)]
+    fn set_reader_owned(&self, name: impl FnOnce() -> u32) {
+        if !OLD && (debug::ON || self.owner.load(Relaxed) & BY_READERS == 0) {
+            self.owner
+                .store(name() << OWNER_SHIFT | BY_READERS, Relaxed);
         }
     }
 
@@ -162,7 +165,7 @@ impl<
         if below(count, 1) {
             self.read_slow();
         } else {
-            self.set_reader_owned(me::<P>());
+            self.set_reader_owned(me::<P>);
         }
     }
 
@@ -172,7 +175,7 @@ impl<
         while !below(count, 0) {
             match self.claim(count, count + READER) {
                 Ok(_) => {
-                    self.set_reader_owned(me::<P>());
+                    self.set_reader_owned(me::<P>);
                     return true;
                 }
                 Err(found) => count = found,

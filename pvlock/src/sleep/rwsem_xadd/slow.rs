@@ -30,7 +30,7 @@ impl<
             let old = self.count.fetch_add(change, Relaxed);
             self.wake_if_left(old.wrapping_add(change));
             if self.spin_in_turn(Self::try_read_past_list) {
-                self.set_reader_owned(me::<P>());
+                self.set_reader_owned(me::<P>);
                 P::count(LockEvent::RwsemOptRlock, 1);
                 return;
             }
@@ -199,7 +199,7 @@ impl<
                 return Wakes::NONE;
             }
         }
-        self.set_reader_owned(first);
+        self.set_reader_owned(|| first);
 
         let mut wakes = Wakes::NONE;
         let mut woken = 0;
