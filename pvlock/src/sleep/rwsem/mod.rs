@@ -44,6 +44,14 @@
 //! * Whoever has waited for [`HANDOFF_NS`] sets *handoff*: then nobody steals any more, and the first in
 //!   the list has it when those inside have left.
 //!
+//! # How long a writer waits
+//! For [`HANDOFF_NS`] it may be overtaken. Woken after that as the first in the list, it sets *handoff*.
+//! Those before it in the list have waited for longer, so each of them sets it as soon as it is first. So
+//! what is left to wait for is one round: those inside, and those before it in the list, once each. A task
+//! that is first must run to take the lock, and meanwhile the lock is nobody's: of how long that takes the
+//! scheduler decides. It is why kernels let a task that has been woken run before those
+//! that wait for their turn.
+//!
 //! # Orderings
 //! | step                                   | ordering | pairs with                                |
 //! |----------------------------------------|----------|-------------------------------------------|
