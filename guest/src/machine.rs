@@ -1,6 +1,6 @@
 //! What a workload needs from the machine, beyond what locks need.
 
-use crate::abi::{Counter, VcpuArea};
+use crate::abi::{Counter, VcpuArea, flags};
 #[cfg(target_arch = "x86_64")]
 use core::arch::asm;
 use pvlock::Platform;
@@ -20,6 +20,14 @@ pub trait Machine: Platform {
         if units > 0 {
             busy(units);
         }
+    }
+
+    /// Whether the hypervisor has descheduled `cpu`, where this machine tells; for
+    /// [`Platform::vcpu_is_preempted`], which may be switched off. Unless a machine says otherwise, by
+    /// KVM's mark in the steal-time area, once a mark has been seen
+    /// ([`crate::abi::Control::preempted_is_reported`]).
+    fn is_preempted(cpu: u32) -> Option<bool> {
+        native::marked_preempted::<Self>(cpu)
     }
 
     /// Gives up the CPU for `ns`, as if the hypervisor had preempted this vCPU.
@@ -77,7 +85,7 @@ fn busy(units: u64) {
 
 /// What [`Platform`] is alike on every machine whose vCPUs are x86-64 CPUs that see a region in their own
 /// address space: to be put into the implementation of [`Platform`] for a type that is a [`Machine`]. What
-/// is left to write there is how a vCPU halts, is kicked and yields, and what is known of the hypervisor.
+/// is left to write there is how a vCPU halts, is kicked and yields.
 #[macro_export]
 macro_rules! native_platform {
     () => {
@@ -161,6 +169,10 @@ macro_rules! native_platform {
             $crate::task::need_resched::<Self>()
         }
 
+        fn vcpu_is_preempted(cpu: u32) -> Option<bool> {
+            $crate::machine::native::vcpu_is_preempted::<Self>(cpu)
+        }
+
         fn in_interrupt() -> bool {
             $crate::machine::native::in_interrupt::<Self>()
         }
@@ -179,7 +191,7 @@ macro_rules! native_platform {
 /// The implementation of the lock platform's storage and counters over a [`VcpuArea`], for machines
 /// whose vCPUs have native atomics and see the region in their own address space.
 pub mod native {
-    use super::{Counter, Machine, VcpuArea, deref};
+    use super::{Counter, Machine, VcpuArea, deref, flags};
     use crate::abi::Layout;
     use crate::work;
     use core::sync::atomic::Ordering::Relaxed;
@@ -235,8 +247,16 @@ pub mod native {
         M::vcpu().context.load(Relaxed) > 0
     }
 
-    /// For [`pvlock::Platform::vcpu_is_preempted`]: KVM's answer, if this KVM gives any.
+    /// For [`pvlock::Platform::vcpu_is_preempted`]: the machine's answer, unless it is not to be told.
     pub fn vcpu_is_preempted<M: Machine>(cpu: u32) -> Option<bool> {
+        if M::vcpu().header().params.flags & flags::NO_VCPU_IS_PREEMPTED != 0 {
+            return None;
+        }
+        M::is_preempted(cpu)
+    }
+
+    /// For [`Machine::is_preempted`]: KVM's mark, if this KVM makes any.
+    pub(super) fn marked_preempted<M: Machine>(cpu: u32) -> Option<bool> {
         let header = M::vcpu().header();
         if header.control.preempted_is_reported.load(Relaxed) == 0 {
             return None;

@@ -62,6 +62,9 @@ pub struct VmRecord {
     /// warm-up; `None` if there is one lock, or no such acquisition.
     #[serde(default)]
     pub most_used_lock: Option<f64>,
+    /// Whether the machine was seen to tell which vCPUs are preempted, so that locks could ask.
+    #[serde(default)]
+    pub preempted_reported: bool,
     /// One for each vCPU.
     pub vcpus: Vec<VcpuRecord>,
     /// One for each thread of a microbenchmark.
@@ -182,6 +185,11 @@ impl Record {
     /// vCPU records of all VMs.
     pub fn vcpus(&self) -> impl Iterator<Item = &VcpuRecord> {
         self.vms.iter().flat_map(|vm| &vm.vcpus)
+    }
+
+    /// Whether the machine was seen to tell any VM which vCPUs are preempted.
+    pub fn preempted_reported(&self) -> bool {
+        self.vms.iter().any(|vm| vm.preempted_reported)
     }
 }
 

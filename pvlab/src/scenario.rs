@@ -59,6 +59,9 @@ pub struct Scenario {
     /// Run a microbenchmark, instead of working as `workload` says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bench: Option<Bench>,
+    /// Locks are told whether a vCPU is preempted, where that is known.
+    #[serde(default = "yes")]
+    pub vcpu_is_preempted: bool,
     /// Fault injection: kicks are dropped, so that halted waiters sleep for ever.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub drop_kicks: bool,
@@ -307,6 +310,10 @@ pub enum Mix {
 
 fn one() -> u32 {
     1
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// How long a run is.

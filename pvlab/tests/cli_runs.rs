@@ -248,3 +248,29 @@ fn a_lock_called_through_pointers_is_the_one_that_was_asked_for() {
     let output = pvlab(&format!("run --lock busted:pointer {SHORT}"));
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
 }
+
+#[test]
+fn reports_say_that_vcpu_is_preempted_is_off_and_whether_that_changed_anything() {
+    for line in [
+        "run --lock mutex --vcpus 2 --warm-up 1ms",
+        "compare --locks mutex,tas --rounds 1 --vcpus 2 --warm-up 1ms",
+        "trace --lock mutex --vcpus 2 --warm-up 1ms",
+        "bench rwsem-bench --threads 2 --modes wlock --rounds 1 --warm-up 1ms",
+        "torture --lock mutex --writers 2",
+    ] {
+        let said = |switch: &str| {
+            let output = pvlab(&format!(
+                "{line} --machine threads --duration 40ms {switch}"
+            ));
+            assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+            format!("{}{}", stdout(&output), stderr(&output))
+        };
+        let off = said("--no-vcpu-is-preempted");
+        assert!(off.contains("vcpu_is_preempted off"), "{line}: {off}");
+        let nothing = "--no-vcpu-is-preempted changed nothing";
+        assert_eq!(off.matches(nothing).count(), 1, "{line}: {off}");
+        let on = said("");
+        assert!(!on.contains("vcpu_is_preempted off"), "{line}: {on}");
+        assert!(!on.contains(nothing), "{line}: {on}");
+    }
+}

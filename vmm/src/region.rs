@@ -202,13 +202,22 @@ impl Region {
         Ok(())
     }
 
-    /// Tells the vCPUs that this KVM reports preempted vCPUs.
+    /// Tells the vCPUs that this machine reports preempted vCPUs.
     ///
     /// # Errors
     /// As all accesses.
     pub fn set_preempted_is_reported(&self) -> Result<()> {
         let offset = offset_of!(Control, preempted_is_reported);
         self.store(self.layout.control() + offset, 1u32)
+    }
+
+    /// Whether the vCPUs have been told so.
+    ///
+    /// # Errors
+    /// As all accesses.
+    pub fn preempted_is_reported(&self) -> Result<bool> {
+        let offset = offset_of!(Control, preempted_is_reported);
+        Ok(self.load::<u32>(self.layout.control() + offset)? != 0)
     }
 
     /// Tells vCPUs under torture to pause, or to go on. Those that pause must be kicked to notice.

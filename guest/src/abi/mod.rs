@@ -27,7 +27,7 @@ use core::sync::atomic::AtomicU32;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"PVLABREG");
 
 /// Version of this contract. Raised by every change of layout or meaning.
-pub const VERSION: u64 = 9;
+pub const VERSION: u64 = 10;
 
 macro_rules! params {
     ($($(#[doc = $doc:literal])+ $field:ident,)+) => {
@@ -164,6 +164,8 @@ pub mod flags {
     pub const DROP_KICKS: u64 = 1 << 1;
     /// Choose among locks by the table at [`super::VcpuArea::weights`], instead of all alike.
     pub const SKEWED: u64 = 1 << 2;
+    /// Nobody is told whether a vCPU is preempted, even where that is known.
+    pub const NO_VCPU_IS_PREEMPTED: u64 = 1 << 3;
 }
 
 /// What the vCPUs do.
@@ -240,7 +242,8 @@ pub mod phase {
 pub struct Control {
     /// One of [`phase`].
     pub phase: AtomicU32,
-    /// 1 once the host has seen this KVM report a preempted vCPU in its steal-time area.
+    /// 1 once the host has seen that this machine tells which vCPUs are preempted: of KVM, a vCPU that is
+    /// marked so in its steal-time area.
     pub preempted_is_reported: AtomicU32,
     /// Not 0 while vCPUs under torture are to halt between two turns.
     pub pause: AtomicU32,

@@ -5,7 +5,6 @@ use core::arch::asm;
 use core::sync::atomic::Ordering;
 use guest::Machine;
 use guest::abi::{Counter, Doorbell, VcpuArea, flags};
-use guest::machine::native;
 use pvlock::Platform;
 use pvlock::atomic::Watch;
 
@@ -45,10 +44,6 @@ impl<const TRACE: bool> Platform for Kvm<TRACE> {
     fn yield_to(cpu: u32) {
         Self::vcpu().count(Counter::Yields, 1);
         ring(Doorbell::Yield, cpu);
-    }
-
-    fn vcpu_is_preempted(cpu: u32) -> Option<bool> {
-        native::vcpu_is_preempted::<Self>(cpu)
     }
 }
 

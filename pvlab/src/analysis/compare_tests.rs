@@ -317,3 +317,23 @@ fn yields_that_mostly_give_nothing_are_warned_about() {
         }
     }
 }
+
+#[test]
+fn a_switch_that_changed_nothing_is_warned_about() {
+    for (told, reported, warned) in [
+        (false, false, true),
+        (false, true, false),
+        (true, false, false),
+    ] {
+        let mut record = record(Tas, 20);
+        record.scenario.vcpu_is_preempted = told;
+        record.vms[0].preempted_reported = reported;
+        let mut plan = plan(&[Tas], 0);
+        plan.run.vcpu_is_preempted = told;
+        let of_rounds = warning::of_rounds(&plan, &[vec![record.clone()]]);
+        for warnings in [crate::analysis::warnings_of_run(&record), of_rounds] {
+            let found = |w: &warning::Warning| w.code == "vcpu_is_preempted_unknown";
+            assert_eq!(warnings.iter().any(found), warned, "{warnings:?}");
+        }
+    }
+}

@@ -39,6 +39,7 @@ pub(crate) fn scenario(lock: LockKind) -> Scenario {
         preempt: None,
         torture: None,
         bench: None,
+        vcpu_is_preempted: true,
         drop_kicks: false,
     }
 }
@@ -85,6 +86,7 @@ pub(crate) fn vm(lock: &str, acquisitions: &[u64]) -> VmRecord {
         outside_ns: Some(129.5),
         probe_ns: Some(9.25),
         most_used_lock: None,
+        preempted_reported: false,
         vcpus: vcpus.collect(),
         threads: Vec::new(),
     }

@@ -61,6 +61,19 @@ pub(crate) fn of_scenario(scenario: &Scenario) -> Vec<Warning> {
     warnings
 }
 
+/// What to tell of a switch that changed nothing: `reported` says whether the machine told which vCPUs are
+/// preempted.
+pub(crate) fn never_told(scenario: &Scenario, reported: bool) -> Option<&'static str> {
+    (!scenario.vcpu_is_preempted && !reported).then_some(
+        "--no-vcpu-is-preempted changed nothing: no vCPU was ever seen marked as preempted, so locks \
+         could not have been told (`pvlab doctor` says whether this host marks them)",
+    )
+}
+
+fn of_reports(scenario: &Scenario, reported: bool) -> Option<Warning> {
+    never_told(scenario, reported).map(|text| Warning::new("vcpu_is_preempted_unknown", text))
+}
+
 /// vCPUs that are spread unevenly make some wait while CPUs idle, which looks like the lock's
 /// fault and is not.
 fn uneven(scenario: &Scenario) -> Option<Warning> {
@@ -126,19 +139,20 @@ fn busy_host(scenario: &Scenario, cpu_ns: u64, measured_s: f64) -> Option<String
 
 /// Warnings about a comparison's rounds as a whole.
 pub(crate) fn of_rounds(plan: &Plan, rounds: &[Vec<Record>]) -> Vec<Warning> {
+    let reported = rounds.iter().flatten().any(Record::preempted_reported);
+    let mut warnings: Vec<_> = of_reports(&plan.run, reported).into_iter().collect();
     if rounds.len() == 1 {
-        return vec![Warning::new(
+        warnings.push(Warning::new(
             "one_round",
             "one round proves nothing: no interval can be had and no verdict given",
-        )];
-    }
-    if !rounds.is_empty() && rounds.len() < plan.locks.len() {
-        return vec![Warning::new(
+        ));
+    } else if !rounds.is_empty() && rounds.len() < plan.locks.len() {
+        warnings.push(Warning::new(
             "few_rounds",
             "there are fewer complete rounds than locks, so not every lock had every place",
-        )];
+        ));
     }
-    Vec::new()
+    warnings
 }
 
 /// Warnings about one lock, from its runs of all rounds.
@@ -212,6 +226,7 @@ pub(crate) fn of_lock(
 /// Warnings about a single run of several VMs.
 pub(crate) fn of_run(record: &Record) -> Vec<Warning> {
     let mut warnings = of_scenario(&record.scenario);
+    warnings.extend(of_reports(&record.scenario, record.preempted_reported()));
     if let StartReason::LimitReached(vcpus) = &record.start.reason {
         warnings.push(Warning::new(
             "not_descheduled",

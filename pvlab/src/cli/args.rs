@@ -237,6 +237,10 @@ pub(super) struct Common {
     /// that share of acquisitions, such as holder:5ms@1% or next-waiter:5ms@1%.
     #[arg(long, value_name = "WHOM:TIME@SHARE", value_parser = values::preempt)]
     pub(super) preempt: Option<Preempt>,
+    /// Never tell locks that a vCPU is preempted (vcpu_is_preempted), even where that is known: shows what
+    /// it is worth.
+    #[arg(long)]
+    pub(super) no_vcpu_is_preempted: bool,
     /// Fault injection: drop kicks, so that halted waiters sleep for ever.
     #[arg(long, hide = true)]
     pub(super) drop_kicks: bool,

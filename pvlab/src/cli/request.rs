@@ -150,6 +150,7 @@ pub(super) fn request(
             preempt: common.preempt,
             torture: None,
             bench: None,
+            vcpu_is_preempted: !common.no_vcpu_is_preempted,
             drop_kicks: common.drop_kicks,
         },
         machine_reason,

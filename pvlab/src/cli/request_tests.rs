@@ -200,3 +200,14 @@ fn a_scenario_with_a_chosen_lock_can_be_run_again() {
     let again: Scenario = serde_json::from_str(&text).unwrap();
     assert_eq!(again, scenario);
 }
+
+#[test]
+fn scenarios_of_before_the_switch_can_be_read() {
+    let off = ask("--lock mutex --no-vcpu-is-preempted", &host()).unwrap();
+    assert!(!off.scenario.vcpu_is_preempted);
+    let on = ask("--lock mutex", &host()).unwrap().scenario;
+    let mut file = serde_json::to_value(&on).unwrap();
+    assert_eq!(file["vcpu_is_preempted"], true);
+    file.as_object_mut().unwrap().remove("vcpu_is_preempted");
+    assert_eq!(serde_json::from_value::<Scenario>(file).unwrap(), on);
+}

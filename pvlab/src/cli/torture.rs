@@ -96,6 +96,10 @@ pub(super) struct TortureArgs {
     /// The lock is stuck, which is a failure, if nobody makes an acquisition for this long.
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = values::nonzero_duration)]
     watchdog: Duration,
+    /// Never tell locks that a vCPU is preempted (vcpu_is_preempted), even where that is known: shows what
+    /// it is worth.
+    #[arg(long)]
+    no_vcpu_is_preempted: bool,
     /// Fault injection: drop kicks, so that halted waiters sleep for ever.
     #[arg(long, hide = true)]
     drop_kicks: bool,
@@ -244,6 +248,7 @@ fn common(args: &TortureArgs) -> Common {
         seed: args.seed,
         watchdog: args.watchdog,
         preempt: None,
+        no_vcpu_is_preempted: args.no_vcpu_is_preempted,
         drop_kicks: args.drop_kicks,
         offer: args.offer,
     }

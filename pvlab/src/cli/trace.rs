@@ -8,6 +8,7 @@ use super::progress::{Progress, Watcher};
 use super::request::{Guests, Request, request};
 use super::run::expected;
 use super::{BROKEN, DONE, FAILED, complain};
+use crate::analysis::never_told;
 use crate::host::Host;
 use crate::record::Record;
 use crate::report::{self, Context, Format};
@@ -101,6 +102,9 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
     show(args, &text)?;
     match result {
         Ok(record) => {
+            if let Some(line) = never_told(&scenario, record.preempted_reported()) {
+                complain(line);
+            }
             if let Some(vm) = record.vms.iter().find(|vm| !vm.exclusion.held()) {
                 complain(&format!("MUTUAL EXCLUSION BROKEN by lock '{}'", vm.lock));
                 return Ok(BROKEN);

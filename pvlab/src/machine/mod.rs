@@ -147,7 +147,8 @@ fn params(scenario: &Scenario, spec: VmSpec, trace_records: usize) -> Params {
         seed: scenario.seed,
         flags: flag(scenario.latency, flags::LATENCY)
             | flag(scenario.drop_kicks, flags::DROP_KICKS)
-            | flag(workload.skew > 0.0, flags::SKEWED),
+            | flag(workload.skew > 0.0, flags::SKEWED)
+            | flag(!scenario.vcpu_is_preempted, flags::NO_VCPU_IS_PREEMPTED),
         readers: readers as u64,
         read_share: share_of_2_32(read_share),
         numa_nodes: scenario.numa_nodes.into(),

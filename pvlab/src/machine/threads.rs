@@ -99,10 +99,6 @@ impl<const TRACE: bool> Platform for HostThread<TRACE> {
             }
         });
     }
-
-    fn vcpu_is_preempted(_cpu: u32) -> Option<bool> {
-        None
-    }
 }
 
 impl<const TRACE: bool> Machine for HostThread<TRACE> {
@@ -325,5 +321,40 @@ impl Drop for Vm {
         }
         // SAFETY: dropped once, here; every thread that used the region has ended.
         unsafe { ManuallyDrop::drop(&mut self.region) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    /// What vCPU 0 is told of vCPU 1.
+    fn told(flags: u64, reported: bool, preempted: bool) -> Option<bool> {
+        let params = Params {
+            vcpus: 2,
+            flags,
+            ..Params::default()
+        };
+        let region = Region::in_process(&params).unwrap();
+        if reported {
+            region.set_preempted_is_reported().unwrap();
+        }
+        // SAFETY: the region has two vCPUs, and outlives what is done with their areas here.
+        let other = unsafe { vcpu_at(region.vcpu_host_address(1).unwrap()) };
+        other.steal.preempted.store(preempted.into(), Relaxed);
+        AREA.set(region.vcpu_host_address(0).unwrap());
+        let told = HostThread::<false>::vcpu_is_preempted(1);
+        AREA.set(0);
+        told
+    }
+
+    #[test]
+    fn locks_are_told_of_preempted_vcpus_where_it_is_known_and_not_switched_off() {
+        for preempted in [true, false] {
+            assert_eq!(told(0, true, preempted), Some(preempted));
+            assert_eq!(told(0, false, preempted), None);
+            assert_eq!(told(flags::NO_VCPU_IS_PREEMPTED, true, preempted), None);
+        }
     }
 }

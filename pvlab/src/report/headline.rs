@@ -33,8 +33,13 @@ pub fn headline(context: &Context, scenario: &Scenario) -> String {
         1 => String::new(),
         n => format!(", told of {n} NUMA nodes"),
     };
+    let told = if scenario.vcpu_is_preempted {
+        ""
+    } else {
+        ", vcpu_is_preempted off"
+    };
     format!(
-        "machine: {} ({}), {}{guests} on {} {} ({:.1} vCPUs per CPU), {placement}{nodes}{noise}",
+        "machine: {} ({}), {}{guests} on {} {} ({:.1} vCPUs per CPU), {placement}{nodes}{noise}{told}",
         scenario.machine.name(),
         context.machine_reason,
         plural(vcpus, "vCPU"),

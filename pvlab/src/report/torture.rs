@@ -4,6 +4,7 @@ use super::doc::{Block, render};
 use super::headline::headline;
 use super::human::{plural, share, time};
 use super::{Context, Format, to_json};
+use crate::analysis::never_told;
 use crate::host::Host;
 use crate::selection::SlowPath;
 use crate::torture::{Failure, Record, Role, Thread, failures, lines};
@@ -137,6 +138,8 @@ impl TortureReport {
             }
         }
         lines.extend(record.starved_lines());
+        let never_told = never_told(&record.scenario, record.preempted_reported);
+        lines.extend(never_told.map(str::to_owned));
         if !record.pauses.is_empty() || record.shuffles > 0 {
             let paused = record.pauses.iter().map(|pause| pause.to_s - pause.from_s);
             lines.push(format!(

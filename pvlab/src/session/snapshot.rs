@@ -209,6 +209,7 @@ pub(super) fn vm_record(
             None
         },
         most_used_lock: most_used_lock(vm.region())?,
+        preempted_reported: vm.region().preempted_is_reported()?,
         vcpus,
         threads: Vec::new(),
     })

@@ -61,8 +61,8 @@ impl Run<'_> {
         switches.enumerate().collect()
     }
 
-    /// Tells guests that this KVM marks preempted vCPUs, as soon as one is seen marked.
-    pub(super) fn note_reported_preemption(&self) -> Result<(), RunError> {
+    /// Tells guests that this machine marks preempted vCPUs, as soon as one is seen marked.
+    pub(crate) fn note_reported_preemption(&self) -> Result<(), RunError> {
         for vm in &self.vms {
             let region = vm.machine.region();
             for vcpu in 0..region.layout().vcpus() {

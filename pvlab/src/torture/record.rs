@@ -30,6 +30,8 @@ pub struct Record {
     pub pauses: Vec<Pause>,
     /// Times that threads were moved to other CPUs.
     pub shuffles: u64,
+    /// Whether the machine was seen to tell which vCPUs are preempted.
+    pub preempted_reported: bool,
     /// What was found when the lock was stuck.
     pub stuck: Option<String>,
 }

@@ -171,6 +171,7 @@ impl<'a> Test<'a> {
 
     /// Looks how everybody gets on; what there is to tell if nobody does.
     fn look(&mut self) -> Result<Option<Stuck>, RunError> {
+        self.run.note_reported_preemption()?;
         if self.pauses.going_on() {
             self.pauses.look(&mut self.run, &mut self.watch)?;
         } else {
@@ -238,6 +239,7 @@ impl<'a> Test<'a> {
             given_up: end.given_up,
             pauses: self.pauses.made,
             shuffles: self.shuffles as u64,
+            preempted_reported: machine.region().preempted_is_reported()?,
             stuck: end.lost.map(|lost| lost.to_string()),
         })
     }

@@ -103,6 +103,7 @@ mod tests {
             given_up: Vec::new(),
             pauses: Vec::new(),
             shuffles: 0,
+            preempted_reported: false,
             stuck: None,
         }
     }

@@ -78,6 +78,8 @@ pub struct RunFigures {
     pub seconds: f64,
     /// Acquisitions that found the lock taken.
     pub contended: u64,
+    /// Whether the machine was seen to tell which vCPUs are preempted.
+    pub preempted_reported: bool,
     /// Longest wait for reading, ns, if waits were timed.
     pub read_wait_max_ns: Option<u64>,
     /// All other acquisitions, likewise.
@@ -108,6 +110,7 @@ impl RunFigures {
             thread_max: of_thread.iter().max().copied().unwrap_or(0),
             seconds: record.measured_s,
             contended: vm.total(Counter::Lock(LockEvent::Contended)),
+            preempted_reported: record.preempted_reported(),
             read_wait_max_ns: vm.threads.iter().filter_map(|t| t.read_wait_max_ns).max(),
             write_wait_max_ns: vm.threads.iter().filter_map(|t| t.write_wait_max_ns).max(),
         }
@@ -270,6 +273,7 @@ pub(crate) mod fixture {
             thread_max: operations / 2,
             seconds: 1.0,
             contended: 7,
+            preempted_reported: false,
             read_wait_max_ns: None,
             write_wait_max_ns: None,
         }

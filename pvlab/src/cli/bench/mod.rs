@@ -114,6 +114,10 @@ pub(super) struct BenchArgs {
     #[arg(long, value_name = "TIME", default_value = "10s",
           value_parser = super::values::nonzero_duration)]
     watchdog: Duration,
+    /// Never tell locks that a vCPU is preempted (vcpu_is_preempted), even where that is known: shows what
+    /// it is worth.
+    #[arg(long)]
+    no_vcpu_is_preempted: bool,
     /// Fault injection: drop kicks, so that halted waiters sleep for ever.
     #[arg(long, hide = true)]
     drop_kicks: bool,
@@ -186,6 +190,7 @@ impl BenchArgs {
             watchdog: self.watchdog,
             preempt: None,
             offer: self.offer,
+            no_vcpu_is_preempted: self.no_vcpu_is_preempted,
             drop_kicks: self.drop_kicks,
         }
     }

@@ -3,10 +3,10 @@
 use super::super::Context;
 use super::super::headline::headline;
 use super::super::human::{count, plural, time};
-use crate::analysis::Ended;
 use crate::analysis::bench::{
     BenchPlan, BenchResult, CellResult, Layout, Load, Measure, RunFigures,
 };
+use crate::analysis::{Ended, never_told};
 use crate::scenario::{BenchKind, Length, MachineKind, VmSpec};
 
 /// What was run.
@@ -85,6 +85,8 @@ pub(super) fn foot(result: &BenchResult) -> Vec<String> {
     if plan.run.machine == MachineKind::Threads {
         lines.push("threads were host threads: the host's scheduler takes its part".to_owned());
     }
+    let reported = runs().any(|(_, run)| run.preempted_reported);
+    lines.extend(never_told(&plan.run, reported).map(str::to_owned));
     // A fixed number of operations is made by everybody.
     let by_time = matches!(plan.run.length, Length::Duration(_));
     if let Some((cell, run)) = runs()
