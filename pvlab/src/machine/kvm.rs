@@ -64,7 +64,9 @@ impl RunningVm for Vm {
                 };
                 match registers {
                     Some(registers) => format!("{state}, {registers}"),
-                    None => format!("{state}, ended or not answering"),
+                    None => {
+                        format!("{state}, no answer: ended, or the host gives its thread no CPU")
+                    }
                 }
             })
             .collect()
