@@ -173,6 +173,10 @@ macro_rules! native_platform {
             $crate::machine::native::vcpu_is_preempted::<Self>(cpu)
         }
 
+        fn killed() -> bool {
+            $crate::task::killed::<Self>()
+        }
+
         fn in_interrupt() -> bool {
             $crate::machine::native::in_interrupt::<Self>()
         }

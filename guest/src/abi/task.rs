@@ -43,6 +43,8 @@ pub struct TaskArea {
     pub write_wait_max: AtomicU64,
     /// When its fixed number of operations was done; 0 until then.
     pub finished: AtomicU64,
+    /// Not 0: it is to end, and waits that can be killed give up.
+    pub killed: AtomicU32,
 }
 
 /// A vCPU's tasks; see [`crate::task`].
@@ -67,4 +69,10 @@ pub struct RunQueue {
     pub slice_start: AtomicU64,
     /// A bit for each task of this vCPU that runs or could.
     pub runnable: [AtomicU64; RUNNABLE_WORDS],
+    /// Of these, a bit for each that has been woken and not run since.
+    pub woken: [AtomicU64; RUNNABLE_WORDS],
+    /// The last task, by its number on this vCPU, that got the CPU in its turn.
+    pub turn: AtomicU32,
+    /// 1 if the task that runs got the CPU out of its turn, as it had been woken.
+    pub out_of_turn: AtomicU32,
 }

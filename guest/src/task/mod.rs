@@ -4,6 +4,12 @@
 //! has its own tasks for good, and a bit for each that can run; it takes them in turn, and halts when
 //! there is none. Whoever wakes a task of a vCPU that halts kicks it.
 //!
+//! # Woken tasks go first
+//! As kernels do, a vCPU lets a task that has slept run before those that have not: the one that runs gives
+//! way to it after [`WOKEN_NS`] instead of [`SLICE_NS`]. Of two tasks that get the CPU one after the other,
+//! one at least gets it in its turn, so that nobody starves: with n tasks, a woken one runs after the CPU has
+//! been given to others 2n - 1 times at most, and so does any other that can run.
+//!
 //! # Wake-ups are not lost
 //! | task that blocks                        | who wakes it                               |
 //! |-----------------------------------------|--------------------------------------------|
@@ -34,6 +40,10 @@ use pvlock::wait::Waiter;
 /// How long a task may keep the CPU from others that can run, ns: a tick of a kernel with 250 of them
 /// a second.
 pub const SLICE_NS: u64 = 4_000_000;
+
+/// How long a task may keep the CPU from one that has been woken, ns: the least wake-up granularity of
+/// Linux's scheduler before 6.6.
+pub const WOKEN_NS: u64 = 1_000_000;
 
 /// How much later than asked for a sleep ends: the default slack of Linux's timers (prctl(2),
 /// PR_SET_TIMERSLACK), which [`Machine::hold_off`] has by itself.
@@ -74,6 +84,23 @@ pub fn cpu_of<M: Machine>(task: u32) -> Option<u32> {
         && queue.idle.load(Relaxed) == 0
         && queue.blocked.load(Relaxed) == 0;
     runs.then_some(cpu)
+}
+
+/// For [`pvlock::Platform::killed`].
+pub fn killed<M: Machine>() -> bool {
+    // Whoever kills wakes, too, which orders this.
+    area::<M>(current::<M>()).killed.load(Relaxed) != 0
+}
+
+/// Tells `task` to end: a wait of its that can be killed ends.
+pub fn kill<M: Machine>(task: u32) {
+    area::<M>(task).killed.store(1, Relaxed);
+    wake::<M>(task);
+}
+
+/// Lets the executing task live on.
+pub fn revive<M: Machine>() {
+    area::<M>(current::<M>()).killed.store(0, Relaxed);
 }
 
 /// Runs `B` in every task of this vCPU; returns when all have ended.
@@ -169,6 +196,9 @@ pub fn wake<M: Machine>(task: u32) {
         return;
     }
     let queue = &native::area::<M>(cpu).run_queue;
+    let (word, bit) = bit(task % per_vcpu);
+    // Published by set_runnable().
+    queue.woken[word].fetch_or(bit, Relaxed);
     set_runnable(queue, task % per_vcpu);
     // Second table of the module.
     fence(SeqCst);
@@ -180,13 +210,15 @@ pub fn wake<M: Machine>(task: u32) {
 /// For [`pvlock::Platform::need_resched`].
 pub fn need_resched<M: Machine>() -> bool {
     let queue = queue::<M>();
-    queue.per_vcpu > 1
-        && M::now().wrapping_sub(queue.slice_start.load(Relaxed)) > slice::<M>()
-        && others_can_run(queue, current::<M>() % queue.per_vcpu)
-}
-
-fn slice<M: Machine>() -> u64 {
-    work::ticks(SLICE_NS, M::vcpu().header().params.tsc_khz)
+    if queue.per_vcpu == 1 {
+        return false;
+    }
+    let khz = M::vcpu().header().params.tsc_khz;
+    let ran = M::now().wrapping_sub(queue.slice_start.load(Relaxed));
+    ran > work::ticks(WOKEN_NS, khz)
+        && (woken_from(queue, 0).is_some()
+            || ran > work::ticks(SLICE_NS, khz)
+                && others_can_run(queue, current::<M>() % queue.per_vcpu))
 }
 
 /// Lets another task run, if one can and this one has had its slice. Not to be called with a
@@ -194,6 +226,14 @@ fn slice<M: Machine>() -> u64 {
 #[inline(always)]
 pub fn give_way<M: Machine>() {
     if queue::<M>().per_vcpu > 1 && need_resched::<M>() {
+        next::<M>();
+    }
+}
+
+/// Lets another task run, if one can. Not to be called with a spinlock held.
+pub fn step_aside<M: Machine>() {
+    let queue = queue::<M>();
+    if others_can_run(queue, current::<M>() % queue.per_vcpu) {
         next::<M>();
     }
 }
@@ -243,21 +283,53 @@ fn others_can_run(queue: &RunQueue, own: u32) -> bool {
     })
 }
 
-/// The next task that can run after `own`, round and round; `own` comes last.
-fn pick(queue: &RunQueue, own: u32) -> Option<u32> {
+/// The first task, from that one on and round again, whose bit is set in the words that `bits` gives.
+fn first_from(queue: &RunQueue, from: u32, bits: impl Fn(usize) -> u64) -> Option<u32> {
     let words = queue.per_vcpu.div_ceil(64);
-    let (own_word, own_bit) = bit(own);
-    // The bits above our own, the other words, our own word again.
+    let (from_word, from_bit) = bit(from % queue.per_vcpu);
+    // The bits from `from` on, the other words, the first word again.
     (0..=words).find_map(|step| {
         #[expect(clippy::cast_possible_truncation, reason = "less than MAX_TASKS / 64")]
-        let word = (own_word as u32 + step) % words;
-        // Acquire pairs with the Release in set_runnable().
-        let mut bits = queue.runnable[word as usize].load(Acquire);
+        let word = (from_word as u32 + step) % words;
+        let mut set = bits(word as usize);
         if step == 0 {
-            bits &= !(own_bit | (own_bit - 1));
+            set &= !(from_bit - 1);
         }
-        (bits != 0).then(|| word * 64 + bits.trailing_zeros())
+        (set != 0).then(|| word * 64 + set.trailing_zeros())
     })
+}
+
+/// The first that can run.
+fn runnable_from(queue: &RunQueue, from: u32) -> Option<u32> {
+    // Acquire pairs with the Release in set_runnable().
+    first_from(queue, from, |word| queue.runnable[word].load(Acquire))
+}
+
+/// The first that can run and has been woken.
+fn woken_from(queue: &RunQueue, from: u32) -> Option<u32> {
+    // Acquire, likewise: the mark of a task that can run is seen.
+    first_from(queue, from, |word| {
+        queue.runnable[word].load(Acquire) & queue.woken[word].load(Relaxed)
+    })
+}
+
+/// Which task is to run after `own`: one that has been woken, unless `own` itself ran out of its turn, or
+/// the next in turn. What it takes it marks.
+fn choose(queue: &RunQueue, own: u32) -> Option<u32> {
+    let turn = queue.turn.load(Relaxed);
+    let in_turn = runnable_from(queue, turn + 1)?;
+    let woken = match queue.out_of_turn.load(Relaxed) {
+        0 => woken_from(queue, own + 1),
+        _ => None,
+    };
+    let chosen = woken.unwrap_or(in_turn);
+    if chosen == in_turn {
+        queue.turn.store(chosen, Relaxed);
+    }
+    queue.out_of_turn.store((chosen != in_turn).into(), Relaxed);
+    let (word, bit) = bit(chosen);
+    queue.woken[word].fetch_and(!bit, Relaxed);
+    Some(chosen)
 }
 
 /// Runs the next task that can run; halts while there is none. Returns when it is our turn again.
@@ -265,13 +337,13 @@ fn next<M: Machine>() {
     let queue = queue::<M>();
     let own = current::<M>() % queue.per_vcpu;
     let next = loop {
-        if let Some(next) = pick(queue, own) {
+        if let Some(next) = choose(queue, own) {
             break next;
         }
         queue.idle.store(1, Relaxed);
         fence(SeqCst);
         // Any word would do to halt on: what is to be looked at is all of them.
-        M::halt_while(&queue.idle, |_| pick(queue, own).is_none());
+        M::halt_while(&queue.idle, |_| runnable_from(queue, 0).is_none());
         queue.idle.store(0, Relaxed);
     };
     queue.slice_start.store(M::now(), Relaxed);
@@ -285,3 +357,6 @@ fn next<M: Machine>() {
     #[cfg(not(target_arch = "x86_64"))]
     unreachable!("several tasks of a vCPU are for x86-64");
 }
+
+#[cfg(test)]
+mod tests;
