@@ -14,6 +14,21 @@ use vmm::{Event, VmmError};
 
 const VCPUS: usize = 3;
 
+/// Who takes part.
+#[derive(Clone, Copy, Debug)]
+struct Crew {
+    vcpus: usize,
+    /// Of each vCPU.
+    tasks: usize,
+    rounds: u64,
+}
+
+const VCPUS_ALONE: Crew = Crew {
+    vcpus: VCPUS,
+    tasks: 1,
+    rounds: 60,
+};
+
 fn kvm_is_here() -> bool {
     match vmm::check_host(VCPUS) {
         Ok(()) => true,
@@ -27,8 +42,14 @@ fn kvm_is_here() -> bool {
 }
 
 /// Runs the suite. The guest's message if it found a breach.
-fn conform(machine: MachineKind, lock: LockKind, rounds: u64) -> Result<(), String> {
+fn conform(machine: MachineKind, lock: LockKind, crew: Crew) -> Result<(), String> {
+    let Crew {
+        vcpus,
+        tasks,
+        rounds,
+    } = crew;
     let params = Params {
+        tasks: tasks as u64,
         workload: Workload::Conformance as u64,
         lock_kind: lock.id().into(),
         locks: SLOTS,
@@ -39,9 +60,9 @@ fn conform(machine: MachineKind, lock: LockKind, rounds: u64) -> Result<(), Stri
         ..Params::default()
     };
     let cpus = pvlab::host::allowed_cpus();
-    let (vm, mut events) = launch(machine, Cpl::Auto, params, vec![cpus; VCPUS]).unwrap();
+    let (vm, mut events) = launch(machine, Cpl::Auto, params, vec![cpus; vcpus]).unwrap();
     let begun = Instant::now();
-    let all = |task| (0..VCPUS).all(|cpu| vm.region().task(cpu).unwrap() == task);
+    let all = |task| (0..vcpus).all(|cpu| vm.region().task(cpu).unwrap() == task);
     let mut until = |task| {
         while !all(task) {
             while let Ok(event) = events.try_recv() {
@@ -51,7 +72,7 @@ fn conform(machine: MachineKind, lock: LockKind, rounds: u64) -> Result<(), Stri
                     Event::Done { .. } | Event::Log { .. } => {}
                 }
             }
-            if begun.elapsed() > Duration::from_secs(30) {
+            if begun.elapsed() > Duration::from_secs(60) {
                 return Err(format!("never ended: {:#?}", vm.states()));
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -60,16 +81,16 @@ fn conform(machine: MachineKind, lock: LockKind, rounds: u64) -> Result<(), Stri
     };
     until(Task::Ready)?;
     vm.region().set_phase(phase::MEASURE).unwrap();
-    (0..VCPUS).for_each(|cpu| vm.kick(cpu).unwrap());
+    (0..vcpus).for_each(|cpu| vm.kick(cpu).unwrap());
     until(Task::Done)?;
-    counted(&*vm, lock);
+    counted(&*vm, lock, crew);
     Ok(())
 }
 
 /// The counters of all vCPUs fit together.
-fn counted(vm: &dyn RunningVm, lock: LockKind) {
+fn counted(vm: &dyn RunningVm, lock: LockKind, crew: Crew) {
     let total = |counter: Counter| -> u64 {
-        (0..VCPUS)
+        (0..crew.vcpus)
             .map(|cpu| vm.region().counters(cpu).unwrap()[counter.index()])
             .sum()
     };
@@ -77,21 +98,29 @@ fn counted(vm: &dyn RunningVm, lock: LockKind) {
     assert_eq!(inconsistency(lock_event), None, "{lock}");
     assert_eq!(
         total(Counter::Acquisitions),
-        VCPUS as u64,
+        (crew.vcpus * crew.tasks) as u64,
         "{lock}: all took part"
     );
     assert_eq!(total(Counter::Violations), 0, "{lock}");
-    for cpu in 0..VCPUS {
+    for cpu in 0..crew.vcpus {
         assert_eq!(vm.region().queue_nodes(cpu).unwrap(), [], "{lock}");
     }
 }
 
-fn every_sound_lock_conforms(machine: MachineKind) {
-    for &lock in LockKind::ALL.iter().filter(|lock| !lock.traits().control) {
-        if let Err(breach) = conform(machine, lock, 60) {
-            panic!("{lock} on {}: {breach}", machine.name());
+fn all_conform(machine: MachineKind, crew: Crew, chosen: impl Fn(LockKind) -> bool) {
+    for &lock in LockKind::ALL.iter().filter(|lock| chosen(**lock)) {
+        if let Err(breach) = conform(machine, lock, crew) {
+            panic!("{lock} on {}, {crew:?}: {breach}", machine.name());
         }
     }
+}
+
+fn every_sound_lock_conforms(machine: MachineKind) {
+    all_conform(machine, VCPUS_ALONE, |lock| !lock.traits().control);
+}
+
+fn sleeps(lock: LockKind) -> bool {
+    lock.traits().sleeps
 }
 
 #[test]
@@ -108,10 +137,60 @@ fn every_sound_lock_conforms_on_threads() {
 
 #[test]
 fn a_lock_that_excludes_nobody_does_not_conform() {
-    let breach = conform(MachineKind::Threads, LockKind::Busted, 60).unwrap_err();
+    let breach = conform(MachineKind::Threads, LockKind::Busted, VCPUS_ALONE).unwrap_err();
     assert!(breach.contains("broken: "), "{breach}");
     if kvm_is_here() {
-        let breach = conform(MachineKind::Kvm, LockKind::Busted, 60).unwrap_err();
+        let breach = conform(MachineKind::Kvm, LockKind::Busted, VCPUS_ALONE).unwrap_err();
         assert!(breach.contains("broken: "), "{breach}");
+    }
+}
+
+#[test]
+fn sleeping_locks_conform_with_several_tasks_for_each_vcpu() {
+    if kvm_is_here() {
+        for (vcpus, tasks) in [(1, 5), (3, 4)] {
+            let crew = Crew {
+                vcpus,
+                tasks,
+                rounds: 40,
+            };
+            all_conform(MachineKind::Kvm, crew, sleeps);
+        }
+    }
+}
+
+#[test]
+fn sleeping_locks_conform_with_a_thousand_tasks_on_two_vcpus() {
+    if kvm_is_here() {
+        let crew = Crew {
+            vcpus: 2,
+            tasks: 500,
+            rounds: 4,
+        };
+        let modern = [LockKind::Mutex, LockKind::Rwsem, LockKind::RwsemXadd];
+        all_conform(MachineKind::Kvm, crew, |lock| modern.contains(&lock));
+    }
+}
+
+#[test]
+fn sleeping_locks_conform_on_many_more_threads_than_cpus() {
+    let crew = Crew {
+        vcpus: 12,
+        tasks: 1,
+        rounds: 40,
+    };
+    all_conform(MachineKind::Threads, crew, sleeps);
+}
+
+#[test]
+fn tasks_that_share_a_vcpu_are_not_for_locks_whose_waiters_spin() {
+    if kvm_is_here() {
+        let crew = Crew {
+            vcpus: 1,
+            tasks: 2,
+            rounds: 1,
+        };
+        let message = conform(MachineKind::Kvm, LockKind::Tas, crew).unwrap_err();
+        assert!(message.contains("waiters of tas"), "{message}");
     }
 }

@@ -1,16 +1,22 @@
-//! What every lock must do on every machine, as a program for its CPUs.
+//! What every lock must do on every machine, as a program for its tasks.
 //!
-//! Each CPU of a machine builds a [`Suite`] on the same [`Site`]s and the same [`Meeting`], and calls
-//! [`Suite::exclusive`] (any lock) or [`Suite::shared`] (a reader-writer lock) at about the same time.
+//! Each task of a machine builds a [`Suite`] on the same [`Site`]s and the same [`Meeting`], and calls
+//! [`Suite::exclusive`] (any lock), [`Suite::shared`] (a reader-writer lock) or [`Suite::semaphore`] (one
+//! that can be downgraded and not waited for) at about the same time. Unless a machine says otherwise each
+//! CPU executes one task. Where it executes several the lock must be one whose waiters sleep.
 //! The first breach found is returned. A lock that loses a wake-up never lets the call return.
 //!
 //! | step    | what must hold                                                                    |
 //! |---------|-----------------------------------------------------------------------------------|
 //! | tries   | `try_lock` takes a free lock and no other; `is_locked` tells; so do the read side's |
-//! | sharing | all CPUs hold a lock for reading at the same time; no writer gets in meanwhile       |
+//! | sharing | all tasks hold a lock for reading at the same time; no writer gets in meanwhile       |
 //! | hammer  | one inside at a time, or readers only; nothing that the lock guards is lost          |
-//! | nesting | several locks held by each CPU at once, released in and against the order of taking |
+//! | nesting | several locks held by each task at once, released in and against the order of taking |
 //! | clean   | every lock is free, and no queue node is in use                                     |
+
+mod semaphore;
+
+pub use semaphore::Killing;
 
 use crate::atomic::{Atomic, ConstZero, Watch};
 use crate::percpu::MAX_NODES;
@@ -23,27 +29,27 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 pub struct Breach {
     /// What must hold and did not.
     pub what: &'static str,
-    /// The CPU that noticed.
-    pub cpu: u32,
+    /// The task that noticed.
+    pub task: u32,
     /// Which of the sites.
     pub site: usize,
 }
 
 impl fmt::Display for Breach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { what, cpu, site } = self;
-        write!(f, "CPU {cpu}, lock {site}: broken: {what}")
+        let Self { what, task, site } = self;
+        write!(f, "task {task}, lock {site}: broken: {what}")
     }
 }
 
-/// Where CPUs wait for each other.
+/// Where tasks wait for each other.
 pub struct Meeting<P: Platform> {
     arrivals: P::U32,
 }
 
 /// What a lock guards: words that only fit together if nobody else touched them meanwhile.
 pub struct Guarded<P: Platform> {
-    /// The CPU inside plus one, or 0.
+    /// The task inside plus one, or 0.
     owner: P::U32,
     first: P::U32,
     second: P::U32,
@@ -107,15 +113,17 @@ impl<P: Platform, L> Clone for Site<'_, P, L> {
 
 impl<P: Platform, L> Copy for Site<'_, P, L> {}
 
-/// One CPU's part in the program.
+/// One task's part in the program.
 pub struct Suite<'a, P: Platform, L> {
     /// The locks; one is enough, with [`SITES`] all is tried that can be.
     pub sites: &'a [Site<'a, P, L>],
-    /// Where the CPUs wait for each other.
+    /// Where the tasks wait for each other.
     pub meeting: &'a Meeting<P>,
-    /// How many CPUs take part: those from 0.
-    pub cpus: u32,
-    /// How often each CPU goes through each step.
+    /// How many tasks take part: those from 0.
+    pub tasks: u32,
+    /// Lets other tasks of the executing CPU run, if there are any. Called inside critical sections.
+    pub step_aside: fn(),
+    /// How often each task goes through each step.
     pub rounds: u32,
     /// Meetings so far; 0 at the start.
     pub met: u32,
@@ -134,28 +142,28 @@ impl<P: Platform, L> Suite<'_, P, L> {
         }
         Err(Breach {
             what,
-            cpu: P::cpu(),
+            task: P::task(),
             site,
         })
     }
 
-    /// Waits until all CPUs are here.
+    /// Waits until all tasks are here.
     #[inline(never)]
     fn meet(&mut self) {
         let arrivals = &self.meeting.arrivals;
         self.met += 1;
-        let all = self.met * self.cpus;
+        let all = self.met * self.tasks;
         // AcqRel and Acquire pair with each other: what a CPU did before it arrived is visible to all
         // that leave.
         if arrivals.fetch_add(1, AcqRel) + 1 == all {
-            // Kicks that find their CPU awake are left over for the locks under test, which must not
+            // Wake-ups that find their task awake are left over for the locks under test, which must not
             // mind.
-            (0..self.cpus)
-                .filter(|&cpu| cpu != P::cpu())
-                .for_each(P::kick);
+            (0..self.tasks)
+                .filter(|&task| task != P::task())
+                .for_each(P::wake);
         }
         while arrivals.load(Acquire) < all {
-            P::halt_while(arrivals, |arrived| arrived < all);
+            P::block_while(arrivals, |arrived| arrived < all);
         }
     }
 
@@ -163,7 +171,7 @@ impl<P: Platform, L> Suite<'_, P, L> {
     #[inline(never)]
     fn alone(&self, site: usize) -> Outcome {
         let guarded = self.sites[site].guarded;
-        let me = P::cpu() + 1;
+        let me = P::task() + 1;
         let found = guarded.owner.load(Relaxed);
         self.require(site, found == 0, "one is inside at a time")?;
         guarded.owner.store(me, Relaxed);
@@ -172,7 +180,7 @@ impl<P: Platform, L> Suite<'_, P, L> {
         let (first, second) = (guarded.first.load(Relaxed), guarded.second.load(Relaxed));
         self.require(site, first == second, "what one wrote, the next one sees")?;
         guarded.first.store(first + 1, Relaxed);
-        P::relax();
+        self.dwell(first);
         guarded.second.store(second + 1, Relaxed);
         let found = guarded.owner.load(Relaxed);
         self.require(site, found == me, "one is inside at a time")?;
@@ -180,12 +188,31 @@ impl<P: Platform, L> Suite<'_, P, L> {
         Ok(())
     }
 
-    /// After all CPUs have been alone inside, `times` together.
+    /// Spends a moment inside, now and then without the CPU.
+    fn dwell(&self, turn: u32) {
+        P::relax();
+        if turn.is_multiple_of(4) {
+            (self.step_aside)();
+        }
+    }
+
+    /// After all tasks have been alone inside, `times` together.
     fn complete(&self, site: usize, times: u32) -> Outcome {
         let guarded = self.sites[site].guarded;
         let counted = (guarded.first.load(Relaxed), guarded.second.load(Relaxed));
         let right = counted == (times, times);
         self.require(site, right, "nothing that the lock guards is lost")
+    }
+
+    /// After all tasks have made so many `writes` each, which only they know.
+    fn complete_sum(&mut self, writes: u32) -> Outcome {
+        // Added up where all can see them.
+        let total = &self.sites[0].guarded.readers;
+        self.meet();
+        total.fetch_add(writes, AcqRel);
+        self.meet();
+        let writes = total.load(Relaxed);
+        self.complete(0, writes)
     }
 
     fn no_node_in_use(&self) -> Outcome {
@@ -243,7 +270,7 @@ impl<P: Platform, L: RawLock> Suite<'_, P, L> {
     /// What any lock must do.
     ///
     /// # Errors
-    /// The first breach that this CPU has noticed. Others may then wait for it for ever.
+    /// The first breach that this task has noticed. Others may then wait for it for ever.
     pub fn exclusive(&mut self) -> Outcome {
         self.tries()?;
         self.meet();
@@ -257,7 +284,7 @@ impl<P: Platform, L: RawLock> Suite<'_, P, L> {
             lock.unlock();
         }
         self.meet();
-        self.complete(0, self.rounds * self.cpus)?;
+        self.complete(0, self.rounds * self.tasks)?;
         self.meet();
         for round in 0..self.rounds {
             self.nest(round)?;
@@ -273,17 +300,17 @@ impl<P: Platform, L: RawLock> Suite<'_, P, L> {
         self.no_node_in_use()
     }
 
-    /// Who else looks at a lock that CPU 0 holds.
+    /// Who else looks at a lock that task 0 holds.
     #[inline(never)]
     fn tries(&mut self) -> Outcome {
-        let (lock, cpu, other) = (Called(self.sites[0].lock), P::cpu(), 1 % self.cpus);
-        if cpu == 0 {
+        let (lock, task, other) = (Called(self.sites[0].lock), P::task(), 1 % self.tasks);
+        if task == 0 {
             self.require(0, !lock.0.is_locked(), "a new lock is free")?;
             self.require(0, lock.try_lock(), "try_lock takes a free lock")?;
             self.require(0, lock.0.is_locked(), "is_locked tells of a held lock")?;
         }
         self.meet();
-        if cpu == other {
+        if task == other {
             self.require(0, !lock.try_lock(), "try_lock takes no held lock")?;
             self.require(
                 0,
@@ -292,12 +319,12 @@ impl<P: Platform, L: RawLock> Suite<'_, P, L> {
             )?;
         }
         self.meet();
-        if cpu == 0 {
+        if task == 0 {
             lock.unlock();
             self.require(0, !lock.0.is_locked(), "an unlocked lock is free")?;
         }
         self.meet();
-        if cpu == other {
+        if task == other {
             self.require(0, lock.try_lock(), "a lock can be taken again")?;
             lock.unlock();
         }
@@ -307,9 +334,9 @@ impl<P: Platform, L: RawLock> Suite<'_, P, L> {
     /// Takes some of the locks, each inside the one before, and releases them again.
     #[inline(never)]
     fn nest(&self, round: u32) -> Outcome {
-        // Other sets in other rounds and on other CPUs; always in the same order, or they would
+        // Other sets in other rounds and of other tasks; always in the same order, or they would
         // wait for each other.
-        let set = 1 + (round * 7 + P::cpu() * 3) % ((1 << self.sites.len()) - 1);
+        let set = 1 + (round * 7 + P::task() * 3) % ((1 << self.sites.len()) - 1);
         let chosen = |site: &usize| set & 1 << site != 0;
         for site in (0..self.sites.len()).filter(chosen) {
             Called(self.sites[site].lock).lock();
@@ -344,7 +371,7 @@ impl<P: Platform, L: RawRwLock> Suite<'_, P, L> {
         let mut writes = 0;
         for round in 0..self.rounds {
             let lock = Called(self.sites[0].lock);
-            if (round + P::cpu()).is_multiple_of(4) {
+            if (round + P::task()).is_multiple_of(4) {
                 if round % 3 != 2 || !lock.try_write() {
                     lock.write();
                 }
@@ -359,13 +386,7 @@ impl<P: Platform, L: RawRwLock> Suite<'_, P, L> {
                 lock.read_unlock();
             }
         }
-        // Everybody's writes, added up where all can see them.
-        let total = &self.sites[0].guarded.readers;
-        self.meet();
-        total.fetch_add(writes, AcqRel);
-        self.meet();
-        let writes = total.load(Relaxed);
-        self.complete(0, writes)?;
+        self.complete_sum(writes)?;
         let free = !self.sites[0].lock.is_locked();
         self.require(0, free, "every lock is free at the end")?;
         self.no_node_in_use()
@@ -373,14 +394,14 @@ impl<P: Platform, L: RawRwLock> Suite<'_, P, L> {
 
     #[inline(never)]
     fn rw_tries(&mut self) -> Outcome {
-        let (lock, cpu, other) = (Called(self.sites[0].lock), P::cpu(), 1 % self.cpus);
-        if cpu == 0 {
+        let (lock, task, other) = (Called(self.sites[0].lock), P::task(), 1 % self.tasks);
+        if task == 0 {
             self.require(0, !lock.0.is_locked(), "a new lock is free")?;
             self.require(0, lock.try_read(), "try_read takes a free lock")?;
             self.require(0, lock.0.is_locked(), "is_locked tells of a reader")?;
         }
         self.meet();
-        if cpu == other {
+        if task == other {
             self.require(0, lock.try_read(), "try_read joins a reader")?;
             self.require(0, !lock.try_write(), "try_write does not join a reader")?;
             lock.read_unlock();
@@ -391,26 +412,26 @@ impl<P: Platform, L: RawRwLock> Suite<'_, P, L> {
             )?;
         }
         self.meet();
-        if cpu == 0 {
+        if task == 0 {
             lock.read_unlock();
             self.require(0, !lock.0.is_locked(), "the last reader frees the lock")?;
             self.require(0, lock.try_write(), "try_write takes a free lock")?;
         }
         self.meet();
-        if cpu == other {
+        if task == other {
             self.require(0, !lock.try_read(), "try_read does not join a writer")?;
             self.require(0, !lock.try_write(), "try_write does not join a writer")?;
             self.require(0, lock.0.is_locked(), "a try that fails leaves no trace")?;
         }
         self.meet();
-        if cpu == 0 {
+        if task == 0 {
             lock.write_unlock();
             self.require(0, !lock.0.is_locked(), "the writer frees the lock")?;
         }
         Ok(())
     }
 
-    /// All CPUs inside at the same time: none leaves before all are in.
+    /// All tasks inside at the same time: none leaves before all are in.
     fn read_together(&mut self) -> Outcome {
         let lock = Called(self.sites[0].lock);
         lock.read();
@@ -430,7 +451,7 @@ impl<P: Platform, L: RawRwLock> Suite<'_, P, L> {
         let no_writer = guarded.owner.load(Relaxed) == 0;
         self.require(0, no_writer, "no writer is inside beside a reader")?;
         let first = guarded.first.load(Relaxed);
-        P::relax();
+        self.dwell(first);
         let still = guarded.second.load(Relaxed) == first && guarded.owner.load(Relaxed) == 0;
         self.require(0, still, "nothing changes under a reader")?;
         guarded.readers.fetch_add(u32::MAX, Relaxed);

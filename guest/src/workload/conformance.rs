@@ -1,42 +1,63 @@
-//! The conformance suite of [`pvlock::conformance`], with every vCPU taking part.
+//! The conformance suite of [`pvlock::conformance`], with every task of every vCPU taking part.
 //!
-//! `iterations` are the suite's rounds; `locks` must be [`SLOTS`] at least. A breach is a panic.
+//! `iterations` are the suite's rounds; `locks` must be [`SLOTS`] at least. A breach is a panic. With several
+//! tasks for each vCPU the lock must be one whose waiters sleep.
 
 use super::place::{place, placed};
 use super::{start, subject};
-use crate::abi::{Counter, LockSlot, Params, VcpuArea};
+use crate::abi::{Counter, LockSlot, Params, TaskArea, VcpuArea};
+use crate::task::{self, Body};
 use crate::{Machine, machine};
 use core::marker::PhantomData;
-use pvlock::conformance::{Breach, Guarded, Meeting, SITES, Site, Suite};
-use pvlock::{LockVisitor, RawLock, RawRwLock, RwLockVisitor};
+use pvlock::conformance::{Breach, Guarded, Killing, Meeting, SITES, Site, Suite};
+use pvlock::registry::SemVisitor;
+use pvlock::{Downgrade, KillableRw, LockVisitor, RawLock, RawRwLock, RwLockVisitor};
 
-/// Lock slots that the suite needs: locks, what they guard, and the meeting, once for the lock as such
-/// and once for its read side.
-pub const SLOTS: u64 = 2 * PART as u64;
-/// Slots of one of the two.
+/// Lock slots that the suite needs: locks, what they guard, and the meeting, once for the lock as such,
+/// once for its read side, and once for what only semaphores can.
+pub const SLOTS: u64 = 3 * PART as u64;
+/// Slots of one of these.
 const PART: usize = 2 * SITES + 1;
 
 /// Runs the workload on this vCPU with the lock named in `params`.
 pub(super) fn run<M: Machine>(vcpu: &'static VcpuArea, params: &'static Params) {
     assert!(params.locks >= SLOTS, "the suite needs {SLOTS} lock slots");
     let kind = subject::kind(params);
+    assert!(
+        kind.traits().sleeps || vcpu.run_queue.per_vcpu == 1,
+        "waiters of {kind} would keep the CPU from the task that they wait for"
+    );
+    if vcpu.cpu == 0 {
+        go_through::<M>(vcpu, true);
+    }
+    start::<M>(vcpu);
+    task::run::<M, Conforms>();
+}
+
+/// All parts of the suite that the lock can do.
+fn go_through<M: Machine>(vcpu: &'static VcpuArea, prepare: bool) {
+    let params = &vcpu.header().params;
+    let kind = subject::kind(params);
     let slots = machine::deref_slice::<LockSlot>(vcpu.locks, params.locks);
-    let (exclusive, rest) = slots.split_at(PART);
-    let conform = |slots, prepare| Conform {
+    let part = |number: usize| Conform {
         vcpu,
         params,
-        slots,
+        slots: &slots[number * PART..][..PART],
         prepare,
         machine: PhantomData::<M>,
     };
-    if vcpu.cpu == 0 {
-        kind.visit::<M, _>(conform(exclusive, true));
-        kind.visit_rw::<M, _>(conform(rest, true));
+    kind.visit::<M, _>(part(0));
+    kind.visit_rw::<M, _>(part(1));
+    kind.visit_sem::<M, _>(part(2));
+}
+
+struct Conforms;
+
+impl<M: Machine> Body<M> for Conforms {
+    fn run(vcpu: &'static VcpuArea, _: &'static TaskArea) {
+        go_through::<M>(vcpu, false);
+        vcpu.count(Counter::Acquisitions, 1);
     }
-    start::<M>(vcpu);
-    kind.visit::<M, _>(conform(exclusive, false));
-    kind.visit_rw::<M, _>(conform(rest, false));
-    vcpu.count(Counter::Acquisitions, 1);
 }
 
 struct Conform<M> {
@@ -69,10 +90,12 @@ impl<M: Machine> Conform<M> {
             guarded: placed(&guarded[i]),
         });
         let count = |n| u32::try_from(n).unwrap_or(u32::MAX);
+        let tasks = self.params.vcpus * u64::from(self.vcpu.run_queue.per_vcpu);
         let mut suite = Suite {
             sites: &sites,
             meeting: placed(&meeting[0]),
-            cpus: count(self.params.vcpus),
+            tasks: count(tasks),
+            step_aside: task::step_aside::<M>,
             rounds: count(self.params.iterations),
             met: 0,
         };
@@ -96,5 +119,17 @@ impl<M: Machine> RwLockVisitor<M> for Conform<M> {
 
     fn visit<L: RawRwLock>(self) {
         self.conform(L::new, |suite| suite.shared());
+    }
+}
+
+impl<M: Machine> SemVisitor<M> for Conform<M> {
+    type Output = ();
+
+    fn visit<L: Downgrade + KillableRw>(self) {
+        let killing = Killing {
+            kill: task::kill::<M>,
+            revive: task::revive::<M>,
+        };
+        self.conform(L::new, |suite| suite.semaphore(killing));
     }
 }

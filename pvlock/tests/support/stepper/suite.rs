@@ -86,7 +86,8 @@ impl Conform {
                 let breach = part(&mut Suite {
                     sites: &sites,
                     meeting: &meeting,
-                    cpus: u32::try_from(cpus).unwrap(),
+                    tasks: u32::try_from(cpus).unwrap(),
+                    step_aside: || (),
                     rounds,
                     met: 0,
                 });
