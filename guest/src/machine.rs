@@ -30,6 +30,16 @@ pub trait Machine: Platform {
         native::marked_preempted::<Self>(cpu)
     }
 
+    /// Ticks of 1,024 units of [`Self::work`], on a machine that knows.
+    fn unit_ticks() -> Option<u64> {
+        None
+    }
+
+    /// The executing vCPU is about to read, or write, `data`, which is not the lock's: a machine that
+    /// charges for memory wants to know.
+    #[inline(always)]
+    fn touches<T>(_data: &T, _write: bool) {}
+
     /// Gives up the CPU for `ns`, as if the hypervisor had preempted this vCPU.
     fn hold_off(ns: u32);
 

@@ -36,7 +36,7 @@ fn ticks_per_1024<M: Machine>(khz: u64, repeat: impl Fn(u64)) -> u64 {
 /// Ticks of 1,024 units of work on this machine, now.
 #[inline(never)]
 pub fn calibrate<M: Machine>(khz: u64) -> u64 {
-    ticks_per_1024::<M>(khz, M::work)
+    M::unit_ticks().unwrap_or_else(|| ticks_per_1024::<M>(khz, M::work))
 }
 
 /// Units of work that take `ns`, given the ticks of 1,024 units.

@@ -75,6 +75,7 @@ pub(super) fn turn<M: Machine, S: Subject, const LATENCY: bool>(
         lock.lock();
     }
     let got = if LATENCY || sampled { M::now() } else { 0 };
+    M::touches(&slot.owner, !read);
     let entered = if read {
         slot.read_enter()
     } else {

@@ -1,0 +1,237 @@
+//! Atomics of the simulated machine: native in layout, so that what shares a line really does, and charged
+//! for.
+//!
+//! Programs take turns on one thread, so a value is read and written by plain (relaxed) accesses, and
+//! every order is sequentially consistent. Bugs of memory order are not found here; the model checkers
+//! are for that.
+
+use crate::engine::Use;
+use crate::platform::access;
+use pvlock::atomic::{Atomic, ConstZero, Watch};
+use pvlock::word::LockWord;
+use std::ptr;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+const RELAXED: Ordering = Ordering::Relaxed;
+
+macro_rules! atomic {
+    ($(#[$doc:meta])+ $name:ident, $native:ty, $value:ty) => {
+        $(#[$doc])+
+        #[derive(Debug, Default)]
+        #[repr(transparent)]
+        pub(crate) struct $name($native);
+
+        impl $name {
+            #[inline(always)]
+            fn used(&self, how: Use) -> &$native {
+                access(ptr::from_ref(self).addr(), how);
+                &self.0
+            }
+
+            #[inline(always)]
+            fn modify(&self, new: impl FnOnce($value) -> $value) -> $value {
+                let cell = self.used(Use::Modify);
+                let old = cell.load(RELAXED);
+                cell.store(new(old), RELAXED);
+                old
+            }
+        }
+
+        impl Watch for $name {
+            type Value = $value;
+
+            #[inline(always)]
+            fn load(&self, _order: Ordering) -> $value {
+                self.used(Use::Load).load(RELAXED)
+            }
+        }
+
+        impl Atomic<$value> for $name {
+            fn new(value: $value) -> Self {
+                Self(<$native>::new(value))
+            }
+
+            #[inline(always)]
+            fn store(&self, value: $value, _order: Ordering) {
+                self.used(Use::Store).store(value, RELAXED);
+            }
+
+            #[inline(always)]
+            fn swap(&self, value: $value, _order: Ordering) -> $value {
+                self.modify(|_| value)
+            }
+
+            #[inline(always)]
+            fn compare_exchange(
+                &self,
+                current: $value,
+                new: $value,
+                _success: Ordering,
+                _failure: Ordering,
+            ) -> Result<$value, $value> {
+                let old = self.modify(|old| if old == current { new } else { old });
+                if old == current { Ok(old) } else { Err(old) }
+            }
+
+            #[inline(always)]
+            fn fetch_add(&self, value: $value, _order: Ordering) -> $value {
+                self.modify(|old| old.wrapping_add(value))
+            }
+
+            #[inline(always)]
+            fn fetch_or(&self, value: $value, _order: Ordering) -> $value {
+                self.modify(|old| old | value)
+            }
+
+            #[inline(always)]
+            fn fetch_and(&self, value: $value, _order: Ordering) -> $value {
+                self.modify(|old| old & value)
+            }
+        }
+
+        impl ConstZero for $name {
+            const ZERO: Self = Self(<$native>::new(0));
+        }
+    };
+}
+
+atomic!(
+    /// A 32-bit atomic.
+    U32, AtomicU32, u32
+);
+atomic!(
+    /// A 64-bit atomic.
+    U64, AtomicU64, u64
+);
+
+/// A lock word, whose bytes and halves can be used alone.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub(crate) struct Word(U32);
+
+/// Bits of a part of the word: how far it is to be shifted, and its mask when it has been.
+type Part = (u32, u32);
+
+const fn byte(lane: usize) -> Part {
+    const SHIFTS: [u32; 4] = [0, 8, 16, 24];
+    (SHIFTS[lane], 0xff)
+}
+
+const fn half(lane: usize) -> Part {
+    const SHIFTS: [u32; 2] = [0, 16];
+    (SHIFTS[lane], 0xffff)
+}
+
+const fn get(word: u32, (shift, mask): Part) -> u32 {
+    word >> shift & mask
+}
+
+const fn put(word: u32, (shift, mask): Part, value: u32) -> u32 {
+    word & !(mask << shift) | value << shift
+}
+
+impl Word {
+    fn store_part(&self, part: Part, value: u32) {
+        let cell = self.0.used(Use::Store);
+        cell.store(put(cell.load(RELAXED), part, value), RELAXED);
+    }
+
+    fn swap_part(&self, part: Part, value: u32) -> u32 {
+        get(self.0.modify(|word| put(word, part, value)), part)
+    }
+
+    fn exchange_part(&self, part: Part, current: u32, new: u32) -> Result<u32, u32> {
+        let old = self.0.modify(|word| {
+            if get(word, part) == current {
+                put(word, part, new)
+            } else {
+                word
+            }
+        });
+        let old = get(old, part);
+        if old == current { Ok(old) } else { Err(old) }
+    }
+}
+
+impl Watch for Word {
+    type Value = u32;
+
+    #[inline(always)]
+    fn load(&self, order: Ordering) -> u32 {
+        self.0.load(order)
+    }
+}
+
+impl ConstZero for Word {
+    const ZERO: Self = Self(U32::ZERO);
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "parts are as wide as their type"
+)]
+impl LockWord for Word {
+    fn new(value: u32) -> Self {
+        Self(U32::new(value))
+    }
+
+    #[inline(always)]
+    fn compare_exchange(
+        &self,
+        current: u32,
+        new: u32,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<u32, u32> {
+        self.0.compare_exchange(current, new, success, failure)
+    }
+
+    #[inline(always)]
+    fn fetch_add(&self, value: u32, order: Ordering) -> u32 {
+        self.0.fetch_add(value, order)
+    }
+
+    fn fetch_set_bit(&self, bit: u32, order: Ordering) -> u32 {
+        self.0.fetch_or(1 << bit, order)
+    }
+
+    fn store_u8(&self, lane: usize, value: u8, _order: Ordering) {
+        self.store_part(byte(lane), value.into());
+    }
+
+    fn store_u16(&self, lane: usize, value: u16, _order: Ordering) {
+        self.store_part(half(lane), value.into());
+    }
+
+    fn swap_u8(&self, lane: usize, value: u8, _order: Ordering) -> u8 {
+        self.swap_part(byte(lane), value.into()) as u8
+    }
+
+    fn swap_u16(&self, lane: usize, value: u16, _order: Ordering) -> u16 {
+        self.swap_part(half(lane), value.into()) as u16
+    }
+
+    fn compare_exchange_u8(
+        &self,
+        lane: usize,
+        current: u8,
+        new: u8,
+        _success: Ordering,
+        _failure: Ordering,
+    ) -> Result<u8, u8> {
+        let result = self.exchange_part(byte(lane), current.into(), new.into());
+        result.map(|v| v as u8).map_err(|v| v as u8)
+    }
+
+    fn compare_exchange_u16(
+        &self,
+        lane: usize,
+        current: u16,
+        new: u16,
+        _success: Ordering,
+        _failure: Ordering,
+    ) -> Result<u16, u16> {
+        let result = self.exchange_part(half(lane), current.into(), new.into());
+        result.map(|v| v as u16).map_err(|v| v as u16)
+    }
+}

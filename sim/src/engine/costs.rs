@@ -1,0 +1,151 @@
+//! The parameters of the machine in the units that the engine counts in.
+
+use super::event::Ps;
+use crate::spec::{Costs, whole};
+
+macro_rules! times {
+    ($($name:ident),+ $(,)?) => {
+        /// Every time among the parameters, in picoseconds.
+        #[derive(Clone, Debug)]
+        pub(super) struct Times {
+            $(pub(super) $name: Ps,)+
+        }
+
+        impl Times {
+            pub(super) fn new(costs: &Costs) -> Self {
+                Self { $($name: ps(costs.$name),)+ }
+            }
+        }
+    };
+}
+
+times! {
+    hit_ns, rmw_ns, memory_ns,
+    read_busy_ns, invalidate_ns, pause_ns, clock_ns, exit_ns, entry_ns, kick_ns, wake_ns, halt_poll_max_ns,
+    halt_poll_start_ns, ple_gap_ns, ple_window_ns, ple_window_max_ns, idle_exit_ns, deep_idle_after_ns,
+    deep_idle_exit_ns, slice_ns, tick_ns, wakeup_protect_ns, switch_ns, migration_ns, balance_ns,
+    timer_slack_ns,
+}
+
+/// Nanoseconds in picoseconds.
+pub(super) fn ps(ns: f64) -> Ps {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "checked to be from 0 to 10^12"
+    )]
+    let ps = (ns * 1000.0).round() as Ps;
+    ps
+}
+
+/// A factor as a multiple of 1/1024.
+pub(super) fn per_1024(factor: f64) -> Ps {
+    ps(factor * 1.024)
+}
+
+/// Where a CPU is: all numbers count from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) socket: u16,
+    pub(super) core: u16,
+}
+
+/// The distances between CPUs.
+#[derive(Clone, Debug)]
+pub(super) struct Topology {
+    pub(super) places: Box<[Place]>,
+    threads: usize,
+    /// The time of a transfer from socket to socket, one row after the other.
+    sockets: Box<[Ps]>,
+    socket_count: usize,
+    core: Ps,
+    /// The shortest way that a line can take from one CPU to another.
+    pub(super) nearest: Ps,
+}
+
+impl Topology {
+    /// CPUs are numbered core by core: the hardware threads of a core have adjacent numbers.
+    pub(super) fn new(costs: &Costs) -> Self {
+        let (sockets, cores, threads) = (
+            whole(costs.sockets),
+            whole(costs.cores),
+            whole(costs.threads),
+        );
+        let small = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
+        let places = (0..sockets * cores * threads).map(|cpu| Place {
+            socket: small(cpu / (cores * threads)),
+            core: small(cpu / threads),
+        });
+        let links = whole(costs.links).max(1);
+        let distance = |from: usize, to: usize| {
+            let apart = from.abs_diff(to).min(sockets - from.abs_diff(to));
+            // Each socket is linked to those next to it on either side of a ring; an odd link goes
+            // straight across.
+            let hops = if links + 1 >= sockets {
+                1
+            } else {
+                apart.div_ceil(links.div_ceil(2))
+            };
+            match apart {
+                0 => ps(costs.transfer_socket_ns),
+                _ => ps(costs.transfer_cross_ns) + (hops as u64 - 1) * ps(costs.transfer_hop_ns),
+            }
+        };
+        let between = (0..sockets).flat_map(|from| (0..sockets).map(move |to| (from, to)));
+        let core = ps(costs.transfer_core_ns);
+        let mut nearest = ps(costs.memory_ns);
+        if threads > 1 {
+            nearest = nearest.min(core);
+        }
+        if cores > 1 {
+            nearest = nearest.min(ps(costs.transfer_socket_ns));
+        }
+        if sockets > 1 {
+            nearest = nearest.min(ps(costs.transfer_cross_ns));
+        }
+        Self {
+            places: places.collect(),
+            threads,
+            sockets: between.map(|(from, to)| distance(from, to)).collect(),
+            socket_count: sockets,
+            core,
+            nearest,
+        }
+    }
+
+    /// How long a line takes from CPU to CPU.
+    #[inline(always)]
+    pub(super) fn transfer(&self, from: u32, to: u32) -> Ps {
+        let (a, b) = (self.places[from as usize], self.places[to as usize]);
+        if a.core == b.core {
+            self.core
+        } else {
+            self.sockets[usize::from(a.socket) * self.socket_count + usize::from(b.socket)]
+        }
+    }
+
+    /// How long a message takes from a CPU to any of a socket.
+    #[inline(always)]
+    pub(super) fn to_socket(&self, from: u32, socket: usize) -> Ps {
+        let from = usize::from(self.places[from as usize].socket);
+        self.sockets[from * self.socket_count + socket]
+    }
+
+    pub(super) fn socket(&self, cpu: u32) -> usize {
+        usize::from(self.places[cpu as usize].socket)
+    }
+
+    pub(super) fn sockets(&self) -> usize {
+        self.socket_count
+    }
+
+    /// The CPUs of that core.
+    pub(super) fn siblings(&self, cpu: u32) -> std::ops::Range<usize> {
+        let first = cpu as usize / self.threads * self.threads;
+        first..first + self.threads
+    }
+
+    pub(super) fn threads(&self) -> usize {
+        self.threads
+    }
+}

@@ -1,0 +1,627 @@
+//! The machine at work: takes what is to happen in the order of time, and lets vCPUs execute.
+//!
+//! A vCPU is a coroutine. Executing, it has a clock of its own (`local`), which runs ahead of the
+//! machine's: up to the next event it is certain that nobody else does anything, and what it has to
+//! itself nobody can take away before the shortest transfer has passed after that (`limit`). When it gets
+//! there, or must wait, it suspends itself, and the machine goes on.
+
+pub(crate) mod event;
+pub(crate) mod vcpu;
+
+mod costs;
+mod host;
+mod line;
+mod sched;
+mod setup;
+
+use crate::schedule::Rule;
+use crate::simulation::Outcome;
+use crate::spec::Spec;
+use costs::{Times, Topology, per_1024};
+use event::{Events, NS, Ps, What};
+use guest::abi::{StealTime, VcpuArea};
+use line::Hot;
+use sched::Cpu;
+use std::sync::atomic::Ordering::Relaxed;
+use vcpu::{Doing, State, Vcpu};
+
+pub(crate) use host::Yielded;
+pub(crate) use setup::NewVcpu;
+
+/// Bytes of a line.
+const LINE_BYTES: usize = 64;
+
+/// How a line is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    Load,
+    Store,
+    Modify,
+}
+
+/// A VM.
+#[derive(Debug)]
+pub(super) struct Vm {
+    /// Its first vCPU, and how many there are.
+    vcpus: (u32, u32),
+    /// Where its region begins, how long it is, and the number of its first line.
+    base: usize,
+    bytes: usize,
+    first_line: u32,
+    /// Who was last yielded to by a pause-loop exit, by its number in the VM.
+    boosted: u32,
+    /// Whether its vCPUs are told of.
+    pub(super) layout: guest::abi::Layout,
+}
+
+/// What the machine has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EngineStats {
+    /// Events.
+    pub events: u64,
+    /// Requests for lines.
+    pub requests: u64,
+}
+
+pub(crate) struct Engine {
+    /// The clock of the executing vCPU.
+    local: Ps,
+    /// Until when nobody else does anything.
+    horizon: Ps,
+    /// Until when nobody can take a line away that no request is under way for.
+    limit: Ps,
+    /// Where the executing vCPU sees its region, and the number of the first line of that.
+    base: usize,
+    bytes: usize,
+    first_line: u32,
+    /// The executing vCPU, and its CPU.
+    vcpu: u32,
+    cpu: u32,
+    /// How much longer everything takes than it should, as its core is shared, in 1/1024.
+    factor: Ps,
+    hit: Ps,
+    rmw: Ps,
+    lines: Vec<u64>,
+    hot: Vec<Hot>,
+    /// For each vCPU the line that it has asked for, and whether to write.
+    requested: Vec<(u32, bool)>,
+
+    /// The machine's clock.
+    now: Ps,
+    /// How far [`Self::run`] goes.
+    end: Ps,
+    executing: bool,
+    /// The executing vCPU, once it suspends itself, leaves its CPU for that.
+    leaves: Option<State>,
+    lookahead: Ps,
+    events: Events,
+    vcpus: Vec<Vcpu>,
+    vms: Vec<Vm>,
+    cpus: Vec<Cpu>,
+    topology: Topology,
+    times: Times,
+    jitter: Ps,
+    burst: u32,
+    wait_on_line: bool,
+    smt_busy: Ps,
+    smt_spin: Ps,
+    virtual_machine: bool,
+    poll_grow: Ps,
+    poll_shrink: Ps,
+    ple: bool,
+    ple_grow: Ps,
+    eevdf: bool,
+    wakeup_preemption: bool,
+    may_migrate: bool,
+    tracing: bool,
+    rules: Vec<Rule>,
+    random: u64,
+    outcomes: Vec<Outcome>,
+    stats: EngineStats,
+}
+
+impl Engine {
+    pub(super) fn new(spec: &Spec, seed: u64, rules: Vec<Rule>, tracing: bool) -> Self {
+        let costs = &spec.costs;
+        let topology = Topology::new(costs);
+        let times = Times::new(costs);
+        let jitter = per_1024(costs.jitter);
+        let cpus = topology.places.len();
+        let on = |switch: f64| switch != 0.0;
+        // A transfer may take that much less than its length.
+        let lookahead = topology.nearest.min(times.memory_ns);
+        let lookahead = lookahead - lookahead * jitter / 1024;
+        let mut engine = Self {
+            local: 0,
+            horizon: 0,
+            limit: 0,
+            base: 0,
+            bytes: 0,
+            first_line: 0,
+            vcpu: 0,
+            cpu: 0,
+            factor: 1024,
+            hit: times.hit_ns,
+            rmw: times.rmw_ns,
+            lines: Vec::new(),
+            hot: Vec::new(),
+            requested: Vec::new(),
+            now: 0,
+            end: 0,
+            executing: false,
+            leaves: None,
+            lookahead,
+            events: Events::default(),
+            vcpus: Vec::new(),
+            vms: Vec::new(),
+            cpus: (0..cpus).map(|_| Cpu::default()).collect(),
+            topology,
+            jitter,
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "checked to be from 0 to 10^6"
+            )]
+            burst: costs.burst as u32,
+            wait_on_line: on(costs.wait_on_line),
+            smt_busy: per_1024(costs.smt_busy) - 1024,
+            smt_spin: per_1024(costs.smt_spin) - 1024,
+            virtual_machine: on(costs.virtual_machine),
+            poll_grow: per_1024(costs.halt_poll_grow),
+            poll_shrink: per_1024(costs.halt_poll_shrink),
+            ple: on(costs.ple) && on(costs.virtual_machine),
+            ple_grow: per_1024(costs.ple_grow),
+            eevdf: on(costs.eevdf),
+            wakeup_preemption: on(costs.wakeup_preemption),
+            may_migrate: false,
+            tracing,
+            rules,
+            // Never 0, which the generator could not leave.
+            random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            outcomes: Vec::new(),
+            stats: EngineStats::default(),
+            times,
+        };
+        if !engine.virtual_machine {
+            engine.times.exit_ns = 0;
+            engine.times.entry_ns = 0;
+        }
+        if engine.times.balance_ns > 0 {
+            let first = engine.times.balance_ns;
+            engine.events.push(first, What::Balance, 0, 0);
+        }
+        engine
+    }
+
+    /// Runs `engine` until `end`, or until nothing is left to happen.
+    ///
+    /// # Safety
+    /// `engine` is valid, and nobody else uses it meanwhile but the programs that run on it, each of
+    /// which has no reference into it while it is suspended.
+    #[allow(unsafe_code)] // The programs use the engine too, in turn.
+    pub(super) unsafe fn run(engine: *mut Self, end: Ps) {
+        // SAFETY: the caller's promise. None of the references made here is used once a program executes.
+        let machine = || unsafe { &mut *engine };
+        machine().end = end;
+        loop {
+            let e = machine();
+            if e.events.next_at().is_none_or(|at| at > end) {
+                break;
+            }
+            let Some(event) = e.events.pop() else { break };
+            e.now = event.at;
+            e.stats.events += 1;
+            let id = event.id;
+            let valid = |e: &Self| e.vcpus[id as usize].epoch == event.epoch;
+            let goes_on = match event.what {
+                What::Step => valid(e).then_some(id),
+                What::Grant => {
+                    e.grant(id);
+                    Some(id)
+                }
+                What::SpinEnds => {
+                    if valid(e) {
+                        e.spin_ends(id);
+                    }
+                    None
+                }
+                What::Wake => {
+                    e.wake(id);
+                    None
+                }
+                What::Timer => {
+                    if valid(e) {
+                        e.come_back(id);
+                    }
+                    None
+                }
+                What::PollEnds => {
+                    if valid(e) {
+                        e.end_poll(id);
+                    }
+                    None
+                }
+                What::Tick => {
+                    e.tick(id);
+                    None
+                }
+                What::CpuAwake => {
+                    e.cpu_awake(id);
+                    None
+                }
+                What::Balance => {
+                    e.balance();
+                    None
+                }
+            };
+            if let Some(vcpu) = goes_on {
+                if let Some(mut program) = e.prepare(vcpu) {
+                    let result = program.resume(());
+                    machine().suspended(vcpu, program, result.as_return().is_some());
+                }
+            }
+        }
+        let e = machine();
+        e.now = e.now.max(end);
+    }
+
+    /// `vcpu` goes on.
+    #[inline(always)]
+    fn prepare(&mut self, vcpu: u32) -> Option<vcpu::Program> {
+        let v = &mut self.vcpus[vcpu as usize];
+        let program = v.program.take()?;
+        let (vm, cpu) = (v.vm as usize, v.cpu);
+        self.vcpu = vcpu;
+        self.cpu = cpu;
+        self.local = self.now;
+        self.set_horizon();
+        let vm = &self.vms[vm];
+        self.base = vm.base;
+        self.bytes = vm.bytes;
+        self.first_line = vm.first_line;
+        if self.topology.threads() > 1 {
+            self.factor = self.factor_of(cpu);
+            self.hit = self.times.hit_ns * self.factor / 1024;
+            self.rmw = self.times.rmw_ns * self.factor / 1024;
+        }
+        self.executing = true;
+        let v = &self.vcpus[vcpu as usize];
+        crate::platform::set_current(v.area, v.yielder);
+        Some(program)
+    }
+
+    /// `vcpu` has suspended itself, or ended.
+    #[inline(always)]
+    fn suspended(&mut self, vcpu: u32, program: vcpu::Program, ended: bool) {
+        self.executing = false;
+        let cpu = self.cpu;
+        if ended {
+            drop(program);
+            let v = &mut self.vcpus[vcpu as usize];
+            v.doing = Doing::Nothing;
+            self.give_up(cpu, State::Done);
+            return;
+        }
+        self.vcpus[vcpu as usize].program = Some(program);
+        if let Some(state) = self.leaves.take() {
+            self.give_up(cpu, state);
+        } else if self.cpus[cpu as usize].resched {
+            self.reschedule(cpu);
+        }
+    }
+
+    fn set_horizon(&mut self) {
+        let next = self.events.next_at().unwrap_or(Ps::MAX);
+        self.horizon = next.min(self.end);
+        self.limit = self.horizon.saturating_add(self.lookahead);
+        if self.cpus[self.cpu as usize].resched {
+            self.horizon = 0;
+            self.limit = 0;
+        }
+    }
+
+    /// The executing vCPU has done something that may have made others act.
+    pub(crate) fn refresh(&mut self) {
+        self.set_horizon();
+    }
+
+    fn factor_of(&self, cpu: u32) -> Ps {
+        let siblings = self.topology.siblings(cpu);
+        let others = siblings.filter(|&c| c != cpu as usize);
+        let slows = |c: usize| match self.cpus[c].current {
+            None => 0,
+            Some(v) => match self.vcpus[v as usize].doing {
+                Doing::Spins { .. } | Doing::Polls | Doing::WaitsForLine => self.smt_spin,
+                _ => self.smt_busy,
+            },
+        };
+        1024 + others.map(slows).sum::<Ps>()
+    }
+
+    /// `vcpu`, which is on a CPU, goes on at `at`.
+    fn arrange_step(&mut self, vcpu: u32, at: Ps) {
+        let v = &mut self.vcpus[vcpu as usize];
+        v.epoch += 1;
+        v.doing = Doing::Computes { until: at };
+        if v.program.is_some() {
+            let epoch = v.epoch;
+            self.events.push(at, What::Step, vcpu, epoch);
+        }
+    }
+
+    /// Accounts for `spun` of spinning; `left` was to be spun at most.
+    fn spun(&mut self, vcpu: u32, spun: Ps, left: Ps) {
+        let now = self.now;
+        let v = &mut self.vcpus[vcpu as usize];
+        v.spin_left = left.saturating_sub(spun);
+        v.ple_left = v.ple_left.saturating_sub(spun);
+        v.paused_at = now;
+    }
+
+    /// A random number below `bound`; 0 if that is 0.
+    fn random_below(&mut self, bound: Ps) -> Ps {
+        // xorshift64* (Vigna 2016).
+        let mut x = self.random;
+        x ^= x >> 12;
+        x ^= x << 25;
+        x ^= x >> 27;
+        self.random = x;
+        let x = x.wrapping_mul(0x2545_f491_4f6c_dd1d);
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the upper half of a product"
+        )]
+        let below = (u128::from(x) * u128::from(bound) >> 64) as Ps;
+        below
+    }
+
+    fn jittered(&mut self, time: Ps) -> Ps {
+        let span = time * self.jitter / 1024;
+        time - span + self.random_below(2 * span + 1)
+    }
+
+    // What programs call. Each acts for the executing vCPU, and none suspends it.
+
+    #[inline(always)]
+    pub(crate) fn charge(&mut self, time: Ps) {
+        self.local += time * self.factor / 1024;
+    }
+
+    /// Whether the vCPU is so far ahead of the machine that it is to suspend itself; what it computes is
+    /// accounted for then.
+    #[inline(always)]
+    pub(crate) fn is_ahead(&self) -> bool {
+        self.local > self.limit
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_ahead_at_all(&self) -> bool {
+        self.local > self.horizon
+    }
+
+    #[cold]
+    pub(crate) fn computes(&mut self) {
+        let (vcpu, local) = (self.vcpu, self.local);
+        let v = &mut self.vcpus[vcpu as usize];
+        v.epoch += 1;
+        v.doing = Doing::Computes { until: local };
+        let epoch = v.epoch;
+        self.events.push(local, What::Step, vcpu, epoch);
+    }
+
+    #[inline(always)]
+    pub(crate) fn line_at(&self, address: usize) -> u32 {
+        let offset = address.wrapping_sub(self.base);
+        assert!(offset < self.bytes, "an atomic outside the region");
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the region has fewer lines"
+        )]
+        let line = (offset / LINE_BYTES) as u32;
+        self.first_line + line
+    }
+
+    /// Uses a line that this CPU has; false if it has to ask for it, or has to wait until nobody else
+    /// does anything before.
+    #[inline(always)]
+    pub(crate) fn use_line(&mut self, line: u32, how: Use) -> bool {
+        let state = self.line(line);
+        let limit = if state.in_flight() {
+            self.horizon
+        } else {
+            self.limit
+        };
+        if self.local > limit {
+            return false;
+        }
+        let cost = match how {
+            Use::Load | Use::Store => self.hit,
+            Use::Modify => self.rmw,
+        };
+        if !state.is_owned_by(self.cpu) {
+            let Some(hot) = state.hot() else { return false };
+            if !self.hot[hot].is_shared_by(self.cpu) {
+                return false;
+            }
+            if how != Use::Load && !self.try_own(line, self.cpu) {
+                return false;
+            }
+        }
+        self.local += cost;
+        true
+    }
+
+    /// Asks for a line; the vCPU is to suspend itself.
+    pub(crate) fn ask_for(&mut self, line: u32, how: Use) {
+        self.now = self.local;
+        self.request(line, how != Use::Load);
+    }
+
+    /// What using a line costs that has just arrived.
+    #[inline(always)]
+    pub(crate) fn line_has_come(&mut self, how: Use) {
+        self.local += match how {
+            Use::Load | Use::Store => self.hit,
+            Use::Modify => self.rmw,
+        };
+    }
+
+    /// The vCPU is to spin until `line` changes, for `budget` at most; it is to suspend itself, unless
+    /// the line has changed by now.
+    pub(crate) fn spin(&mut self, line: u32, budget: Ps) -> bool {
+        if !self.can_read(line, self.cpu) {
+            return false;
+        }
+        self.now = self.local;
+        let (vcpu, now) = (self.vcpu, self.now);
+        let hot = self.heat(line);
+        let watchers = &mut self.hot[hot].watchers;
+        if !watchers.contains(&vcpu) {
+            watchers.push(vcpu);
+        }
+        let gap = self.times.ple_gap_ns;
+        let v = &mut self.vcpus[vcpu as usize];
+        v.epoch += 1;
+        v.doing = Doing::Spins {
+            line,
+            since: now,
+            left: budget,
+        };
+        v.line_changed = false;
+        if now - v.paused_at > gap + self.times.pause_ns {
+            v.ple_left = v.ple_window;
+        }
+        let until = if self.ple {
+            budget.min(v.ple_left)
+        } else {
+            budget
+        };
+        if until != Ps::MAX {
+            let epoch = v.epoch;
+            self.events
+                .push(now.saturating_add(until), What::SpinEnds, vcpu, epoch);
+        }
+        true
+    }
+
+    /// What is left of the budget of the last [`Self::spin`].
+    pub(crate) fn spin_left(&self) -> Ps {
+        self.vcpus[self.vcpu as usize].spin_left
+    }
+
+    /// One turn of a busy-wait loop of the vCPU's own. True if it has to leave the guest for it: it is to
+    /// suspend itself before.
+    #[inline(always)]
+    pub(crate) fn pause(&mut self) -> bool {
+        let pause = self.times.pause_ns;
+        let before = self.local;
+        let pause = self.jittered(pause);
+        self.charge(pause);
+        if !self.ple {
+            return false;
+        }
+        let (local, gap) = (self.local, self.times.ple_gap_ns);
+        let v = &mut self.vcpus[self.vcpu as usize];
+        if before - v.paused_at > gap {
+            v.ple_left = v.ple_window;
+        }
+        v.ple_left = v.ple_left.saturating_sub(local - v.paused_at.max(before));
+        v.paused_at = local;
+        v.ple_left == 0
+    }
+
+    /// The vCPU leaves the guest as it pauses for too long.
+    pub(crate) fn leave_for_pause(&mut self) {
+        self.now = self.local;
+        let back = self.pause_exit(self.vcpu);
+        self.local = back;
+    }
+
+    /// The machine's clock is to be that of the vCPU, which nobody is before.
+    pub(crate) fn synchronize(&mut self) {
+        self.now = self.local;
+    }
+
+    pub(crate) fn clock_ns(&self) -> u64 {
+        self.local / NS
+    }
+
+    pub(crate) fn times(&self) -> CallTimes {
+        CallTimes {
+            clock: self.times.clock_ns,
+            exit: self.times.exit_ns,
+            entry: self.times.entry_ns,
+            kick: self.times.kick_ns,
+            slack: self.times.timer_slack_ns,
+        }
+    }
+
+    /// A full fence: what a read-modify-write takes.
+    pub(crate) fn charge_modify(&mut self) {
+        self.local += self.rmw;
+    }
+
+    /// A turn of a busy-wait loop that looks at a word.
+    pub(crate) fn turn(&self) -> Ps {
+        (self.times.pause_ns + self.times.hit_ns).max(1)
+    }
+
+    /// The number among all of vCPU `number` of the VM of the executing one.
+    pub(crate) fn fellow(&self, number: u32) -> u32 {
+        self.vms[self.vcpus[self.vcpu as usize].vm as usize].vcpus.0 + number
+    }
+
+    pub(crate) fn base(&self) -> usize {
+        self.base
+    }
+
+    pub(crate) fn note_exit(&mut self, step: vcpu::HostStep) {
+        self.note_step(self.vcpu, step);
+    }
+
+    pub(crate) fn note_kick(&mut self) {
+        self.vcpus[self.vcpu as usize].exits.kick += 1;
+    }
+
+    /// The NUMA node, which is the socket, of vCPU `number` of the VM of the executing one: where it may
+    /// run, or ran last.
+    pub(crate) fn socket_of(&self, number: u32) -> u32 {
+        let vcpu = &self.vcpus[self.fellow(number) as usize];
+        #[expect(clippy::cast_possible_truncation, reason = "a few")]
+        let socket = self.topology.socket(vcpu.cpu) as u32;
+        socket
+    }
+
+    pub(crate) fn stack_is_low(&self, at: usize) -> bool {
+        at < self.vcpus[self.vcpu as usize].lowest_stack
+    }
+
+    /// Shows a vCPU's VM its steal time, as KVM does.
+    fn report_steal(&mut self, vcpu: u32, queued_ns: u64, preempted: bool) {
+        let v = &self.vcpus[vcpu as usize];
+        if v.area == 0 {
+            return;
+        }
+        let steal: &StealTime = &area_of(v.area).steal;
+        steal.steal_ns.store(queued_ns, Relaxed);
+        steal.version.store(2, Relaxed);
+        steal.preempted.store(preempted.into(), Relaxed);
+    }
+}
+
+/// What hypercalls cost.
+#[derive(Clone, Copy)]
+pub(crate) struct CallTimes {
+    pub(crate) clock: Ps,
+    pub(crate) exit: Ps,
+    pub(crate) entry: Ps,
+    pub(crate) kick: Ps,
+    pub(crate) slack: Ps,
+}
+
+/// The area at `address`.
+#[allow(unsafe_code)] // By its address.
+fn area_of(address: usize) -> &'static VcpuArea {
+    // SAFETY: given by whoever made the VM, for as long as the simulation lives.
+    unsafe { guest::machine::vcpu_at(address) }
+}

@@ -1,0 +1,23 @@
+//! A deterministic simulated machine that executes the locks themselves.
+//!
+//! vCPUs are coroutines that run `pvlock` and the workloads of `guest` unchanged, in virtual time. Every
+//! atomic operation is charged for by a model of cache coherence, and every halt, kick and yield by a
+//! model of a hypervisor and its scheduler; `docs/simulator.md` explains both. The same machine, seed and
+//! scenario have the same result, in any process.
+//!
+//! A machine is a [`Spec`], of which there are [presets](presets); a [`Simulation`] of it runs VMs whose
+//! memory is laid out as that of any other machine (`guest::abi`).
+
+mod atomics;
+mod engine;
+mod platform;
+pub mod presets;
+mod schedule;
+mod simulation;
+mod spec;
+
+pub use engine::EngineStats;
+pub use engine::vcpu::{HostStep, Switch, SwitchKind, VcpuStats};
+pub use schedule::Rule;
+pub use simulation::{Options, Outcome, STACK_BYTES, Said, SimError, Simulation, VmConfig};
+pub use spec::{Costs, MAX_CPUS, PARAMETERS, Parameter, Spec, SpecError, Unit, parameter};

@@ -1,0 +1,444 @@
+//! The platform of a simulated vCPU: every atomic operation, wait and hypercall of the locks and of the
+//! workloads is charged for, and may suspend the vCPU until it has happened.
+#![allow(unsafe_code)] // The executing vCPU finds its machine through its thread.
+
+use crate::engine::event::{NS, Ps};
+use crate::engine::vcpu::HostStep;
+use crate::engine::{CallTimes, Engine, Use, Yielded};
+use crate::simulation::Said;
+use corosensei::Yielder;
+use guest::Machine;
+use guest::abi::{Counter, VcpuArea, flags};
+use guest::machine::{native, vcpu_at};
+use pvlock::atomic::Watch;
+use pvlock::pv_hash::HashSlot;
+use pvlock::wait::Waiter;
+use pvlock::{LockEvent, PerCpu, Platform, TraceEvent};
+use std::cell::Cell;
+use std::ptr;
+use std::sync::atomic::Ordering;
+
+struct Current {
+    engine: Cell<*mut Engine>,
+    area: Cell<usize>,
+    yielder: Cell<*const Yielder<(), ()>>,
+}
+
+thread_local! {
+    static CURRENT: Current = const {
+        Current {
+            engine: Cell::new(ptr::null_mut()),
+            area: Cell::new(0),
+            yielder: Cell::new(ptr::null()),
+        }
+    };
+}
+
+/// `engine` is about to run on this thread; returns what ran before.
+pub(crate) fn enter(engine: *mut Engine) -> *mut Engine {
+    CURRENT.with(|current| current.engine.replace(engine))
+}
+
+/// The vCPU with this area, which suspends itself by `yielder`, is about to execute.
+#[inline(always)]
+pub(crate) fn set_current(area: usize, yielder: *const Yielder<(), ()>) {
+    CURRENT.with(|current| {
+        current.area.set(area);
+        current.yielder.set(yielder);
+    });
+}
+
+/// The executing vCPU begins; it suspends itself by `yielder`.
+pub(crate) fn begin(yielder: &Yielder<(), ()>) {
+    let yielder = ptr::from_ref(yielder);
+    let area = with(|e| e.begins(yielder));
+    set_current(area, yielder);
+}
+
+/// The executing vCPU ends, or has panicked with that message.
+pub(crate) fn end(outcome: Result<(), String>) {
+    settle_exactly();
+    with(|e| {
+        e.says(match outcome {
+            Ok(()) => Said::Done,
+            Err(message) => Said::Panicked(message),
+        });
+    });
+}
+
+/// The executing vCPU's machine.
+#[inline(always)]
+fn with<R>(f: impl FnOnce(&mut Engine) -> R) -> R {
+    let engine = CURRENT.with(|current| current.engine.get());
+    // SAFETY: set by `Simulation::run_until` for as long as programs execute, and programs are all that
+    // calls this; `f` does not suspend, so this is the only reference.
+    f(unsafe { &mut *engine })
+}
+
+/// Lets the machine go on until it is this vCPU's turn again.
+#[inline(never)]
+fn suspend() {
+    check_stack();
+    let yielder = CURRENT.with(|current| current.yielder.get());
+    // SAFETY: a program sets it to its own when it begins, and the machine whenever it goes on.
+    unsafe { &*yielder }.suspend(());
+}
+
+/// Panics while there is stack left for it.
+fn check_stack() {
+    let here = 0_u8;
+    let at = ptr::from_ref(&here).addr();
+    assert!(
+        !with(|e| e.stack_is_low(at)),
+        "the stack of the simulated vCPU is used up"
+    );
+}
+
+/// Suspends the vCPU if it is too far ahead of the others.
+#[inline(always)]
+fn settle() {
+    if with(|e| e.is_ahead()) {
+        with(Engine::computes);
+        suspend();
+    }
+}
+
+/// Suspends the vCPU until nobody else is before it: what it does next is done at this very moment.
+fn settle_exactly() {
+    while with(|e| e.is_ahead_at_all()) {
+        with(Engine::computes);
+        suspend();
+    }
+    with(Engine::synchronize);
+}
+
+/// The executing vCPU uses what is at `address`.
+#[inline(always)]
+pub(crate) fn access(address: usize, how: Use) {
+    let line = with(|e| {
+        let line = e.line_at(address);
+        if e.use_line(line, how) {
+            None
+        } else {
+            Some(line)
+        }
+    });
+    if let Some(line) = line {
+        fetch(line, how);
+    }
+}
+
+#[inline(never)]
+fn fetch(line: u32, how: Use) {
+    settle_exactly();
+    let there = with(|e| {
+        let there = e.use_line(line, how);
+        if !there {
+            e.ask_for(line, how);
+        }
+        there
+    });
+    if !there {
+        suspend();
+        with(|e| e.line_has_come(how));
+    }
+}
+
+/// Spins until what is at `address` may have changed, for `budget` at most; what is left of that.
+fn spin(address: usize, budget: Ps) -> Ps {
+    settle_exactly();
+    if with(|e| {
+        let line = e.line_at(address);
+        e.spin(line, budget)
+    }) {
+        suspend();
+        return with(|e| e.spin_left());
+    }
+    budget
+}
+
+fn times() -> CallTimes {
+    with(|e| e.times())
+}
+
+/// Computes for `time`.
+fn spend(time: Ps) {
+    with(|e| e.charge(time));
+}
+
+/// Leaves the guest.
+fn leave(why: HostStep) {
+    settle_exactly();
+    with(|e| e.note_exit(why));
+    spend(times().exit);
+    settle_exactly();
+}
+
+fn come_back() {
+    with(|e| e.note_exit(HostStep::Enter));
+    spend(times().entry);
+    with(Engine::refresh);
+}
+
+/// A simulated vCPU. `TRACE`: the steps of acquisitions are seen.
+pub(crate) struct Simulated<const TRACE: bool>;
+
+impl<const TRACE: bool> Simulated<TRACE> {
+    /// Whether each turn of a wait must be executed, as it may be interrupted.
+    fn takes_each_turn() -> bool {
+        TRACE && Self::vcpu().header().params.contexts > 1
+    }
+}
+
+fn address_of<T>(object: &T) -> usize {
+    ptr::from_ref(object).addr()
+}
+
+impl<const TRACE: bool> Platform for Simulated<TRACE> {
+    type U32 = crate::atomics::U32;
+    type U64 = crate::atomics::U64;
+    type LockWord = crate::atomics::Word;
+
+    // As on the machines of this kind that it stands for.
+    const PENDING_LOOPS: u32 = 512;
+
+    #[inline(always)]
+    fn cpu() -> u32 {
+        Self::vcpu().cpu
+    }
+
+    #[inline(always)]
+    fn percpu(cpu: u32) -> &'static PerCpu<Self> {
+        native::percpu(cpu)
+    }
+
+    fn pv_hash() -> &'static [HashSlot<Self>] {
+        native::pv_hash()
+    }
+
+    fn fence(order: Ordering) {
+        // On x86 all but the full fence are for the compiler.
+        if order == Ordering::SeqCst {
+            with(Engine::charge_modify);
+        }
+    }
+
+    fn relax() {
+        if with(Engine::pause) {
+            settle_exactly();
+            with(Engine::leave_for_pause);
+            with(Engine::refresh);
+        }
+        settle();
+        if TRACE {
+            guest::workload::nested::while_spinning::<Self>();
+        }
+    }
+
+    fn spin_until<W: Watch>(
+        word: &W,
+        order: Ordering,
+        mut done: impl FnMut(W::Value) -> bool,
+    ) -> W::Value {
+        loop {
+            let value = word.load(order);
+            if done(value) {
+                return value;
+            }
+            if Self::takes_each_turn() {
+                Self::relax();
+            } else {
+                spin(address_of(word), Ps::MAX);
+            }
+        }
+    }
+
+    fn spin_for<W: Watch>(
+        word: &W,
+        order: Ordering,
+        budget: &mut u32,
+        mut done: impl FnMut(W::Value) -> bool,
+    ) -> Option<W::Value> {
+        let turn = with(|e| e.turn());
+        while *budget > 0 {
+            *budget -= 1;
+            let value = word.load(order);
+            if done(value) {
+                return Some(value);
+            }
+            if Self::takes_each_turn() {
+                Self::relax();
+                continue;
+            }
+            // One turn at least, even if that was the last.
+            let left = spin(address_of(word), (u64::from(*budget) + 1) * turn);
+            *budget = (*budget).min(u32::try_from(left / turn).unwrap_or(u32::MAX));
+        }
+        None
+    }
+
+    fn halt_while<W: Watch>(word: &W, asleep: impl Fn(W::Value) -> bool) {
+        if !asleep(word.load(Ordering::Acquire)) {
+            return;
+        }
+        Self::vcpu().count(Counter::Halts, 1);
+        leave(HostStep::ExitHalt);
+        if with(Engine::halt) {
+            suspend();
+        } else {
+            come_back();
+        }
+    }
+
+    fn kick(cpu: u32) {
+        let vcpu = Self::vcpu();
+        vcpu.count(Counter::Kicks, 1);
+        if vcpu.header().params.flags & flags::DROP_KICKS == 0 {
+            settle_exactly();
+            with(|e| {
+                let target = e.fellow(cpu);
+                e.kick(target);
+                e.note_kick();
+            });
+            spend(times().kick);
+            with(Engine::refresh);
+        }
+    }
+
+    fn yield_to(cpu: u32) {
+        let vcpu = Self::vcpu();
+        vcpu.count(Counter::Yields, 1);
+        leave(HostStep::ExitYield);
+        let yielded = with(|e| {
+            let target = e.fellow(cpu);
+            e.yield_to(target)
+        });
+        let counters: &[Counter] = match yielded {
+            Yielded::Next => &[],
+            Yielded::WasRunning => &[Counter::FutileYields, Counter::YieldsToRunning],
+            Yielded::WasHalted => &[Counter::FutileYields, Counter::YieldsToHalted],
+        };
+        for &counter in counters {
+            vcpu.count(counter, 1);
+        }
+        come_back();
+        // It may have given up its own CPU.
+        settle_exactly();
+    }
+
+    fn vcpu_is_preempted(cpu: u32) -> Option<bool> {
+        settle();
+        native::vcpu_is_preempted::<Self>(cpu)
+    }
+
+    fn now() -> u64 {
+        spend(times().clock);
+        settle();
+        with(|e| e.clock_ns())
+    }
+
+    fn numa_node(cpu: u32) -> u32 {
+        if Self::vcpu().header().params.numa_nodes > 1 {
+            native::numa_node::<Self>(cpu)
+        } else {
+            with(|e| e.socket_of(cpu))
+        }
+    }
+
+    fn in_interrupt() -> bool {
+        native::in_interrupt::<Self>()
+    }
+
+    fn pv_spin_threshold() -> u32 {
+        native::pv_spin_threshold::<Self>()
+    }
+
+    fn task() -> u32 {
+        guest::task::current::<Self>()
+    }
+
+    fn waiter(task: u32) -> &'static Waiter<Self> {
+        guest::task::waiter(task)
+    }
+
+    fn block_while<W: Watch>(word: &W, asleep: impl Fn(W::Value) -> bool) {
+        guest::task::block_while::<Self, W>(word, asleep);
+    }
+
+    fn wake(task: u32) {
+        guest::task::wake::<Self>(task);
+    }
+
+    fn task_cpu(task: u32) -> Option<u32> {
+        guest::task::cpu_of::<Self>(task)
+    }
+
+    fn need_resched() -> bool {
+        guest::task::need_resched::<Self>()
+    }
+
+    #[inline(always)]
+    fn count(event: LockEvent, n: u64) {
+        native::count::<Self>(event, n);
+    }
+
+    #[inline(always)]
+    fn trace<L>(lock: &L, event: TraceEvent) {
+        if TRACE {
+            guest::trace::record::<Self, L>(lock, event);
+            if let TraceEvent::Acquired(_) = event {
+                if let Some(ns) = with(Engine::section_begins) {
+                    away(ns);
+                }
+            }
+        }
+    }
+
+    fn lock_key<L>(lock: &L) -> u64 {
+        // Where it is in the region, which is the same in every process.
+        (address_of(lock) - with(|e| e.base())) as u64
+    }
+}
+
+/// The vCPU is off its CPU for `ns`.
+fn away(ns: u64) {
+    leave(HostStep::ExitPreempt);
+    with(|e| e.stay_away(ns));
+    suspend();
+}
+
+impl<const TRACE: bool> Machine for Simulated<TRACE> {
+    const INSTRUMENTED: bool = TRACE;
+
+    #[inline(always)]
+    fn vcpu() -> &'static VcpuArea {
+        let area = CURRENT.with(|current| current.area.get());
+        // SAFETY: the machine has set it to that of the vCPU that executes, whose region outlives it.
+        unsafe { vcpu_at(area) }
+    }
+
+    /// A unit is a nanosecond.
+    fn work(units: u64) {
+        if units > 0 {
+            spend(units * NS);
+            settle();
+        }
+    }
+
+    fn unit_ticks() -> Option<u64> {
+        Some(1024)
+    }
+
+    fn touches<T>(data: &T, write: bool) {
+        access(address_of(data), if write { Use::Store } else { Use::Load });
+    }
+
+    fn hold_off(ns: u32) {
+        away(u64::from(ns) + times().slack / NS);
+    }
+
+    fn log(message: &str) {
+        Self::vcpu().set_log(message);
+        with(|e| e.says(Said::Log(message.to_owned())));
+    }
+}
