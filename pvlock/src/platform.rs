@@ -83,6 +83,26 @@ pub trait Platform: Sized + Send + Sync + 'static {
         None
     }
 
+    /// As [`spin_until`](Self::spin_until), but gives up as soon as `give_up` holds: for what does not
+    /// show in `word`, such as who runs. A platform need not ask it in every turn.
+    fn spin_unless<W: Watch>(
+        word: &W,
+        order: Ordering,
+        mut done: impl FnMut(W::Value) -> bool,
+        mut give_up: impl FnMut() -> bool,
+    ) -> Option<W::Value> {
+        loop {
+            let value = word.load(order);
+            if done(value) {
+                return Some(value);
+            }
+            if give_up() {
+                return None;
+            }
+            Self::relax();
+        }
+    }
+
     /// Gives up the executing CPU until it is kicked, provided that `asleep` holds for `word`.
     ///
     /// The check and the block must be one step with respect to [`kick`](Self::kick): a kick that

@@ -24,6 +24,9 @@ struct Current {
     yielder: Cell<*const Yielder<(), ()>>,
 }
 
+/// Turns of a wait after which it is asked again whether to give up, for reasons that are no word's value.
+const TURNS_UNTIL_ASKED: Ps = 64;
+
 thread_local! {
     static CURRENT: Current = const {
         Current {
@@ -249,6 +252,29 @@ impl<const TRACE: bool> Platform for Simulated<TRACE> {
                 Self::relax();
             } else {
                 spin(address_of(word), Ps::MAX);
+            }
+        }
+    }
+
+    fn spin_unless<W: Watch>(
+        word: &W,
+        order: Ordering,
+        mut done: impl FnMut(W::Value) -> bool,
+        mut give_up: impl FnMut() -> bool,
+    ) -> Option<W::Value> {
+        let turns = with(|e| e.turn()) * TURNS_UNTIL_ASKED;
+        loop {
+            let value = word.load(order);
+            if done(value) {
+                return Some(value);
+            }
+            if give_up() {
+                return None;
+            }
+            if Self::takes_each_turn() {
+                Self::relax();
+            } else {
+                spin(address_of(word), turns);
             }
         }
     }

@@ -13,6 +13,10 @@ macro_rules! presets {
 
 presets! {
     "broadwell-ex-4s",
+    "westmere-ex-4s",
+    "thunderx2-2s",
+    "power8-lpar-32",
+    "cascade-lake-2s",
 }
 
 /// The names of all presets.

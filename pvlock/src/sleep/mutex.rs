@@ -148,11 +148,10 @@ impl<P: Platform, W: RawLock> RawSleepMutex<P, W> {
     fn spin(&self) -> bool {
         while let Err(word) = self.try_take(false) {
             // Until the owner changes; whoever comes next may run as well.
-            while owner(self.owner.load(Relaxed)) == owner(word) {
-                if P::need_resched() || !runs::<P>(owner(word)) {
-                    return false;
-                }
-                P::relax();
+            let changed = |now| owner(now) != owner(word);
+            let give_up = || P::need_resched() || !runs::<P>(owner(word));
+            if P::spin_unless(&self.owner, Relaxed, changed, give_up).is_none() {
+                return false;
             }
         }
         true

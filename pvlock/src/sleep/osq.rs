@@ -82,15 +82,11 @@ impl<P: Platform> Osq<P> {
         // Release: see the table.
         node::<P>(before).next.store(me, Release);
 
-        // Acquire pairs with the Release store in unlock().
-        while mine.locked.load(Acquire) == 0 {
-            // Who is before us changes only when that one leaves.
-            if P::need_resched() || preempted::<P>(mine.prev.load(Relaxed) - 1) {
-                return self.leave(me);
-            }
-            P::relax();
-        }
-        true
+        // Acquire pairs with the Release store in unlock(). Who is before us changes only when that one
+        // leaves.
+        let give_up = || P::need_resched() || preempted::<P>(mine.prev.load(Relaxed) - 1);
+        P::spin_unless(&mine.locked, Acquire, |locked| locked != 0, give_up).is_some()
+            || self.leave(me)
     }
 
     /// Leaves the queue, unless it has been passed on to us: true then.

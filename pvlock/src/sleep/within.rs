@@ -73,6 +73,16 @@ impl<P: Platform> Platform for Within<P> {
     }
 
     #[inline(always)]
+    fn spin_unless<V: Watch>(
+        word: &V,
+        order: Ordering,
+        done: impl FnMut(V::Value) -> bool,
+        give_up: impl FnMut() -> bool,
+    ) -> Option<V::Value> {
+        P::spin_unless(word, order, done, give_up)
+    }
+
+    #[inline(always)]
     fn spin_for<V: Watch>(
         word: &V,
         order: Ordering,

@@ -64,7 +64,8 @@ pub(super) struct Topology {
 }
 
 impl Topology {
-    /// CPUs are numbered core by core: the hardware threads of a core have adjacent numbers.
+    /// CPUs are numbered as Linux mostly does: first one of each core, socket by socket, then the second
+    /// of each core, and so on.
     pub(super) fn new(costs: &Costs) -> Self {
         let (sockets, cores, threads) = (
             whole(costs.sockets),
@@ -73,8 +74,8 @@ impl Topology {
         );
         let small = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
         let places = (0..sockets * cores * threads).map(|cpu| Place {
-            socket: small(cpu / (cores * threads)),
-            core: small(cpu / threads),
+            socket: small(cpu % (sockets * cores) / cores),
+            core: small(cpu % (sockets * cores)),
         });
         let links = whole(costs.links).max(1);
         let distance = |from: usize, to: usize| {
@@ -140,9 +141,9 @@ impl Topology {
     }
 
     /// The CPUs of that core.
-    pub(super) fn siblings(&self, cpu: u32) -> std::ops::Range<usize> {
-        let first = cpu as usize / self.threads * self.threads;
-        first..first + self.threads
+    pub(super) fn siblings(&self, cpu: u32) -> impl Iterator<Item = usize> + use<> {
+        let cores = self.places.len() / self.threads;
+        (0..self.threads).map(move |thread| cpu as usize % cores + thread * cores)
     }
 
     pub(super) fn threads(&self) -> usize {

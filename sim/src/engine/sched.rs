@@ -92,8 +92,8 @@ impl Engine {
         let idle = v.allowed.iter().copied().filter(|&cpu| free(cpu));
         // An idle core rather than the sibling of a busy one.
         let whole_core = |cpu: u32| {
-            let siblings = self.topology.siblings(cpu);
-            siblings.into_iter().all(|c| self.cpus[c].load() == 0)
+            let mut siblings = self.topology.siblings(cpu);
+            siblings.all(|c| self.cpus[c].load() == 0)
         };
         idle.min_by_key(|&cpu| (!whole_core(cpu), self.topology.transfer(before, cpu), cpu))
             .unwrap_or(before)

@@ -126,16 +126,10 @@ impl<P: Platform, W: RawLock> RawRwSem<P, W> {
         if !matches!(owner, Owner::Writer(_)) {
             return owner;
         }
-        loop {
-            let now = Owner::of(self.owner.load(Relaxed));
-            if now != owner {
-                return now;
-            }
-            if P::need_resched() || !owner.is_promising::<P>() {
-                return Owner::Nonspinnable;
-            }
-            P::relax();
-        }
+        let changed = |now| Owner::of(now) != owner;
+        let give_up = || P::need_resched() || !owner.is_promising::<P>();
+        P::spin_unless(&self.owner, Relaxed, changed, give_up)
+            .map_or(Owner::Nonspinnable, Owner::of)
     }
 
     /// (0,f,0) -> (0,f,1), unless the lock is to be given to the first in the list.
