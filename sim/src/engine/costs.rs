@@ -140,10 +140,12 @@ impl Topology {
         self.socket_count
     }
 
-    /// The CPUs of that core.
+    /// The other CPUs of that core.
     pub(super) fn siblings(&self, cpu: u32) -> impl Iterator<Item = usize> + use<> {
-        let cores = self.places.len() / self.threads;
-        (0..self.threads).map(move |thread| cpu as usize % cores + thread * cores)
+        let step = self.places.len() / self.threads;
+        let core = usize::from(self.places[cpu as usize].core);
+        let all = (0..self.threads).map(move |thread| core + thread * step);
+        all.filter(move |&other| other != cpu as usize)
     }
 
     pub(super) fn threads(&self) -> usize {

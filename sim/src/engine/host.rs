@@ -44,14 +44,12 @@ impl Engine {
             return false;
         }
         v.halted_at = now;
-        v.epoch += 1;
         let cpu = v.cpu;
         self.note_step(vcpu, HostStep::Blocked);
         let v = &mut self.vcpus[vcpu as usize];
         if v.poll > 0 && self.cpus[cpu as usize].queue.is_empty() {
             v.doing = Doing::Polls;
-            let (until, epoch) = (now + v.poll, v.epoch);
-            self.events.push(until, What::PollEnds, vcpu, epoch);
+            v.arranged = self.events.push(now + v.poll, What::PollEnds, vcpu);
         } else {
             v.doing = Doing::Nothing;
             self.leaves = Some(State::Halted);
@@ -94,7 +92,7 @@ impl Engine {
             self.times.wake_ns
         };
         let at = self.now + wakes + late.unwrap_or(0);
-        self.events.push(at, What::Wake, target, 0);
+        self.events.push(at, What::Wake, target);
     }
 
     /// A halted vCPU has been kicked, and can run.
@@ -143,12 +141,9 @@ impl Engine {
         let vcpu = self.vcpu;
         let until = self.now + ns * NS;
         let v = &mut self.vcpus[vcpu as usize];
-        v.epoch += 1;
         v.doing = Doing::Nothing;
         v.away_since = self.now;
-        let epoch = v.epoch;
-        // It is taken off its CPU when it has suspended itself, which changes its epoch once more.
-        self.events.push(until, What::Timer, vcpu, epoch + 1);
+        self.events.push(until, What::Timer, vcpu);
         self.leaves = Some(State::Away);
     }
 

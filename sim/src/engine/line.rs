@@ -198,7 +198,7 @@ impl Engine {
             hot.requests.remove(place);
             hot.in_flight += 1;
             hot.exclusive = moves;
-            self.events.push(start + time, What::Grant, vcpu, 0);
+            self.events.push(start + time, What::Grant, vcpu);
         }
         let hot = &self.hot[number];
         state.set_in_flight(hot.in_flight > 0);

@@ -22,6 +22,7 @@ use event::{Events, NS, Ps, What};
 use guest::abi::{StealTime, VcpuArea};
 use line::Hot;
 use sched::Cpu;
+use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 use vcpu::{Doing, State, Vcpu};
 
@@ -95,6 +96,8 @@ pub(crate) struct Engine {
     leaves: Option<State>,
     lookahead: Ps,
     events: Events,
+    /// One for each vCPU, until it has ended.
+    programs: Vec<Option<Box<vcpu::Program>>>,
     vcpus: Vec<Vcpu>,
     vms: Vec<Vm>,
     cpus: Vec<Cpu>,
@@ -152,6 +155,7 @@ impl Engine {
             leaves: None,
             lookahead,
             events: Events::default(),
+            programs: Vec::new(),
             vcpus: Vec::new(),
             vms: Vec::new(),
             cpus: (0..cpus).map(|_| Cpu::default()).collect(),
@@ -188,7 +192,7 @@ impl Engine {
         }
         if engine.times.balance_ns > 0 {
             let first = engine.times.balance_ns;
-            engine.events.push(first, What::Balance, 0, 0);
+            engine.events.push(first, What::Balance, 0);
         }
         engine
     }
@@ -212,7 +216,7 @@ impl Engine {
             e.now = event.at;
             e.stats.events += 1;
             let id = event.id;
-            let valid = |e: &Self| e.vcpus[id as usize].epoch == event.epoch;
+            let valid = |e: &Self| e.vcpus[id as usize].arranged == event.order;
             let goes_on = match event.what {
                 What::Step => valid(e).then_some(id),
                 What::Grant => {
@@ -230,9 +234,7 @@ impl Engine {
                     None
                 }
                 What::Timer => {
-                    if valid(e) {
-                        e.come_back(id);
-                    }
+                    e.come_back(id);
                     None
                 }
                 What::PollEnds => {
@@ -255,9 +257,10 @@ impl Engine {
                 }
             };
             if let Some(vcpu) = goes_on {
-                if let Some(mut program) = e.prepare(vcpu) {
-                    let result = program.resume(());
-                    machine().suspended(vcpu, program, result.as_return().is_some());
+                if let Some(program) = e.prepare(vcpu) {
+                    // SAFETY: a box of its own, which only this loop touches while there are programs.
+                    let result = unsafe { &mut *program }.resume(());
+                    machine().suspended(vcpu, result.as_return().is_some());
                 }
             }
         }
@@ -267,9 +270,9 @@ impl Engine {
 
     /// `vcpu` goes on.
     #[inline(always)]
-    fn prepare(&mut self, vcpu: u32) -> Option<vcpu::Program> {
-        let v = &mut self.vcpus[vcpu as usize];
-        let program = v.program.take()?;
+    fn prepare(&mut self, vcpu: u32) -> Option<*mut vcpu::Program> {
+        let v = &self.vcpus[vcpu as usize];
+        let program = ptr::from_mut(&mut **self.programs[vcpu as usize].as_mut()?);
         let (vm, cpu) = (v.vm as usize, v.cpu);
         self.vcpu = vcpu;
         self.cpu = cpu;
@@ -280,9 +283,12 @@ impl Engine {
         self.bytes = vm.bytes;
         self.first_line = vm.first_line;
         if self.topology.threads() > 1 {
-            self.factor = self.factor_of(cpu);
-            self.hit = self.times.hit_ns * self.factor / 1024;
-            self.rmw = self.times.rmw_ns * self.factor / 1024;
+            let factor = self.factor_of(cpu);
+            if factor != self.factor {
+                self.factor = factor;
+                self.hit = self.times.hit_ns * factor / 1024;
+                self.rmw = self.times.rmw_ns * factor / 1024;
+            }
         }
         self.executing = true;
         let v = &self.vcpus[vcpu as usize];
@@ -292,17 +298,17 @@ impl Engine {
 
     /// `vcpu` has suspended itself, or ended.
     #[inline(always)]
-    fn suspended(&mut self, vcpu: u32, program: vcpu::Program, ended: bool) {
+    fn suspended(&mut self, vcpu: u32, ended: bool) {
         self.executing = false;
         let cpu = self.cpu;
         if ended {
-            drop(program);
+            self.programs[vcpu as usize] = None;
             let v = &mut self.vcpus[vcpu as usize];
+            v.is_guest = false;
             v.doing = Doing::Nothing;
             self.give_up(cpu, State::Done);
             return;
         }
-        self.vcpus[vcpu as usize].program = Some(program);
         if let Some(state) = self.leaves.take() {
             self.give_up(cpu, state);
         } else if self.cpus[cpu as usize].resched {
@@ -327,7 +333,6 @@ impl Engine {
 
     fn factor_of(&self, cpu: u32) -> Ps {
         let siblings = self.topology.siblings(cpu);
-        let others = siblings.filter(|&c| c != cpu as usize);
         let slows = |c: usize| match self.cpus[c].current {
             None => 0,
             Some(v) => match self.vcpus[v as usize].doing {
@@ -335,17 +340,16 @@ impl Engine {
                 _ => self.smt_busy,
             },
         };
-        1024 + others.map(slows).sum::<Ps>()
+        1024 + siblings.map(slows).sum::<Ps>()
     }
 
     /// `vcpu`, which is on a CPU, goes on at `at`.
     fn arrange_step(&mut self, vcpu: u32, at: Ps) {
         let v = &mut self.vcpus[vcpu as usize];
-        v.epoch += 1;
+        v.arranged = 0;
         v.doing = Doing::Computes { until: at };
-        if v.program.is_some() {
-            let epoch = v.epoch;
-            self.events.push(at, What::Step, vcpu, epoch);
+        if v.is_guest {
+            v.arranged = self.events.push(at, What::Step, vcpu);
         }
     }
 
@@ -403,10 +407,8 @@ impl Engine {
     pub(crate) fn computes(&mut self) {
         let (vcpu, local) = (self.vcpu, self.local);
         let v = &mut self.vcpus[vcpu as usize];
-        v.epoch += 1;
         v.doing = Doing::Computes { until: local };
-        let epoch = v.epoch;
-        self.events.push(local, What::Step, vcpu, epoch);
+        v.arranged = self.events.push(local, What::Step, vcpu);
     }
 
     #[inline(always)]
@@ -481,7 +483,7 @@ impl Engine {
         }
         let gap = self.times.ple_gap_ns;
         let v = &mut self.vcpus[vcpu as usize];
-        v.epoch += 1;
+        v.arranged = 0;
         v.doing = Doing::Spins {
             line,
             since: now,
@@ -497,9 +499,9 @@ impl Engine {
             budget
         };
         if until != Ps::MAX {
-            let epoch = v.epoch;
-            self.events
-                .push(now.saturating_add(until), What::SpinEnds, vcpu, epoch);
+            v.arranged = self
+                .events
+                .push(now.saturating_add(until), What::SpinEnds, vcpu);
         }
         true
     }

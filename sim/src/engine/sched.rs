@@ -93,7 +93,7 @@ impl Engine {
         // An idle core rather than the sibling of a busy one.
         let whole_core = |cpu: u32| {
             let mut siblings = self.topology.siblings(cpu);
-            siblings.all(|c| self.cpus[c].load() == 0)
+            free(cpu) && siblings.all(|c| self.cpus[c].load() == 0)
         };
         idle.min_by_key(|&cpu| (!whole_core(cpu), self.topology.transfer(before, cpu), cpu))
             .unwrap_or(before)
@@ -160,7 +160,7 @@ impl Engine {
         } else {
             self.times.idle_exit_ns
         };
-        self.events.push(self.now + delay, What::CpuAwake, cpu, 0);
+        self.events.push(self.now + delay, What::CpuAwake, cpu);
     }
 
     pub(super) fn cpu_awake(&mut self, cpu: u32) {
@@ -235,7 +235,7 @@ impl Engine {
         if v.vruntime >= v.deadline {
             v.deadline = v.vruntime + slice;
         }
-        v.epoch += 1;
+        v.arranged = 0;
         v.doing = match v.doing {
             Doing::Computes { until } => Doing::Computed {
                 left: until.saturating_sub(now),
@@ -341,7 +341,7 @@ impl Engine {
             }
         };
         let at = if at <= self.now { at + tick } else { at };
-        self.events.push(at, What::Tick, cpu, 0);
+        self.events.push(at, What::Tick, cpu);
     }
 
     pub(super) fn tick(&mut self, cpu: u32) {
@@ -387,7 +387,7 @@ impl Engine {
     /// Moves waiting vCPUs from the fullest CPU to the emptiest while they differ by two.
     pub(super) fn balance(&mut self) {
         self.events
-            .push(self.now + self.times.balance_ns, What::Balance, 0, 0);
+            .push(self.now + self.times.balance_ns, What::Balance, 0);
         for _ in 0..self.cpus.len() {
             let load = |cpu: &usize| self.cpus[*cpu].load();
             let (Some(full), Some(empty)) = (

@@ -47,8 +47,8 @@ impl Engine {
         // Where many may be, they begin one after the other.
         let cpu = new.allowed[own % new.allowed.len()];
         self.requested.push((0, false));
+        self.programs.push(new.program.map(Box::new));
         self.vcpus.push(Vcpu {
-            program: new.program,
             lowest_stack: new.lowest_stack,
             vm: small(vm),
             number: small(own),
@@ -61,7 +61,7 @@ impl Engine {
                 Doing::Nothing
             },
             cpu,
-            epoch: 0,
+            arranged: 0,
             ran_on: cpu,
             is_guest: !is_noise,
             spin_left: 0,
@@ -149,8 +149,8 @@ impl Engine {
     /// Ends all programs where they are.
     #[allow(unsafe_code)] // What is on their stacks is not dropped.
     pub(crate) fn forget_programs(&mut self) {
-        for vcpu in &mut self.vcpus {
-            if let Some(program) = &mut vcpu.program {
+        for program in &mut self.programs {
+            if let Some(program) = program {
                 // SAFETY: nothing on the stack of a program is referred to from outside it: workloads
                 // own nothing but numbers and references into the region.
                 unsafe { program.force_reset() };

@@ -108,8 +108,8 @@ pub(super) struct Exits {
 }
 
 pub(super) struct Vcpu {
-    /// Taken out while it executes.
-    pub(super) program: Option<Program>,
+    /// Whether it has a program that has not ended.
+    pub(super) is_guest: bool,
     /// The lowest address of its stack that may be in use when it waits.
     pub(super) lowest_stack: usize,
     pub(super) vm: u32,
@@ -122,12 +122,10 @@ pub(super) struct Vcpu {
     pub(super) doing: Doing,
     /// The CPU that it is on, or was last, or waits for.
     pub(super) cpu: u32,
-    /// Goes up whenever what has been arranged for it does not hold any more.
-    pub(super) epoch: u32,
+    /// The event that has been arranged for it, by its order: others do not hold any more.
+    pub(super) arranged: u32,
     /// Where it ran last.
     pub(super) ran_on: u32,
-    /// Whether it is a vCPU of a VM, which enters and leaves the guest.
-    pub(super) is_guest: bool,
     /// What is left of the time for which it was to spin at most.
     pub(super) spin_left: Ps,
     /// How it suspends itself, once it has begun.

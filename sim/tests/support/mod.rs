@@ -33,7 +33,15 @@ pub fn spin(lock: &str, vcpus: usize) -> Params {
 
 impl Lab {
     pub fn new(spec: &Spec, seed: u64, params: Params, cpus: &[Vec<usize>]) -> Self {
-        Self::with(spec, Options { seed, ..Options::default() }, params, cpus)
+        Self::with(
+            spec,
+            Options {
+                seed,
+                ..Options::default()
+            },
+            params,
+            cpus,
+        )
     }
 
     pub fn with(spec: &Spec, options: Options, params: Params, cpus: &[Vec<usize>]) -> Self {
@@ -49,7 +57,11 @@ impl Lab {
         };
         // SAFETY: the region is filled in, and kept by the result, whose field `sim` is dropped first.
         unsafe { sim.add_vm(&config) }.unwrap();
-        Self { sim, region, vcpus: cpus.len() }
+        Self {
+            sim,
+            region,
+            vcpus: cpus.len(),
+        }
     }
 
     /// Prepares, warms up for `warm_up` ns, and measures for `length` ns: the acquisitions of each vCPU.
@@ -77,10 +89,14 @@ impl Lab {
     }
 
     pub fn total(&self, counter: Counter) -> u64 {
-        (0..self.vcpus).map(|vcpu| self.counter(vcpu, counter)).sum()
+        (0..self.vcpus)
+            .map(|vcpu| self.counter(vcpu, counter))
+            .sum()
     }
 
     pub fn acquisitions(&self) -> Vec<u64> {
-        (0..self.vcpus).map(|vcpu| self.counter(vcpu, Counter::Acquisitions)).collect()
+        (0..self.vcpus)
+            .map(|vcpu| self.counter(vcpu, Counter::Acquisitions))
+            .collect()
     }
 }
