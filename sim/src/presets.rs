@@ -17,6 +17,7 @@ presets! {
     "thunderx2-2s",
     "power8-lpar-32",
     "cascade-lake-2s",
+    "here",
 }
 
 /// The names of all presets.

@@ -163,6 +163,8 @@ parameters! {
     slice_ns: Ns [1000, 1e12],
     /// The period of the scheduler's tick, at which slices end; 0: they end exactly.
     tick_ns: Ns [0, 1e12],
+    /// How late a tick may come, as interrupts and other work of the host are before it.
+    tick_jitter_ns: Ns [0, 1e9],
     /// Whether a vCPU that wakes up may preempt one that runs.
     wakeup_preemption: Switch [0, 1],
     /// For how long a vCPU that has just got a CPU is protected from that.

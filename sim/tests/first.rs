@@ -4,7 +4,12 @@ use support::{Lab, spin};
 #[test]
 fn first() {
     let name = std::env::var("PRESET").unwrap_or("broadwell-ex-4s".into());
-    let spec = sim::presets::find(&name).unwrap();
+    let mut spec = sim::presets::find(&name).unwrap();
+    if let Ok(set) = std::env::var("SET") {
+        for a in set.split(',') {
+            spec.set(a).unwrap();
+        }
+    }
     for lock in std::env::var("LOCKS")
         .unwrap_or("tas,ticket,qspinlock,pv-qspinlock".into())
         .split(',')
@@ -24,7 +29,10 @@ fn first() {
             }
             let mut lab = Lab::new(&spec, 7, params, &map);
             let ms = std::env::var("MS").map_or(20, |x| x.parse().unwrap());
-            let acq = lab.measure(10_000_000, ms * 1_000_000);
+            let acq = lab.measure(
+                std::env::var("WARM").map_or(10, |x| x.parse().unwrap()) * 1_000_000,
+                ms * 1_000_000,
+            );
             let dt = t.elapsed().as_secs_f64();
             let st = lab.sim.stats();
             let sum: u64 = acq.iter().sum();

@@ -23,7 +23,7 @@ times! {
     hit_ns, rmw_ns, memory_ns,
     read_busy_ns, invalidate_ns, pause_ns, clock_ns, exit_ns, entry_ns, kick_ns, wake_ns, halt_poll_max_ns,
     halt_poll_start_ns, ple_gap_ns, ple_window_ns, ple_window_max_ns, idle_exit_ns, deep_idle_after_ns,
-    deep_idle_exit_ns, slice_ns, tick_ns, wakeup_protect_ns, switch_ns, migration_ns, balance_ns,
+    deep_idle_exit_ns, slice_ns, tick_ns, tick_jitter_ns, wakeup_protect_ns, switch_ns, migration_ns, balance_ns,
     timer_slack_ns,
 }
 

@@ -325,6 +325,8 @@ impl Engine {
     /// Arranges for the end of the slice of whoever is on `cpu`, if somebody waits.
     fn arrange_tick(&mut self, cpu: u32) {
         let count = self.cpus.len() as u64;
+        let late = self.times.tick_jitter_ns;
+        let late = self.random_below(late);
         let c = &mut self.cpus[cpu as usize];
         if c.tick_arranged || c.queue.is_empty() || c.current.is_none() {
             return;
@@ -341,7 +343,7 @@ impl Engine {
             }
         };
         let at = if at <= self.now { at + tick } else { at };
-        self.events.push(at, What::Tick, cpu);
+        self.events.push(at + late, What::Tick, cpu);
     }
 
     pub(super) fn tick(&mut self, cpu: u32) {
