@@ -81,20 +81,29 @@ fn with<R>(f: impl FnOnce(&mut Engine) -> R) -> R {
 /// Lets the machine go on until it is this vCPU's turn again.
 #[inline(never)]
 fn suspend() {
-    check_stack();
+    let here = 0_u8;
+    let at = ptr::from_ref(&here).addr();
+    if with(|e| e.stack_is_low(at)) {
+        give_up("its stack is used up");
+    }
+    go_on();
+}
+
+/// The executing vCPU says why it cannot go on, and never does. A panic would need more stack, and a task
+/// has nobody to catch it.
+#[cold]
+fn give_up(why: &str) -> ! {
+    with(|e| e.says(Said::Panicked(why.to_owned())));
+    loop {
+        with(Engine::halt);
+        go_on();
+    }
+}
+
+fn go_on() {
     let yielder = CURRENT.with(|current| current.yielder.get());
     // SAFETY: a program sets it to its own when it begins, and the machine whenever it goes on.
     unsafe { &*yielder }.suspend(());
-}
-
-/// Panics while there is stack left for it.
-fn check_stack() {
-    let here = 0_u8;
-    let at = ptr::from_ref(&here).addr();
-    assert!(
-        !with(|e| e.stack_is_low(at)),
-        "the stack of the simulated vCPU is used up"
-    );
 }
 
 /// Suspends the vCPU if it is too far ahead of the others.

@@ -9,17 +9,21 @@ use crate::schedule::Rule;
 use crate::spec::Spec;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, stack::Stack};
-use guest::abi::Layout;
+use guest::abi::{Layout, TaskArea};
 use guest::workload;
 use std::any::Any;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
 
 /// Bytes of a vCPU's stack. Memory is taken for the pages only that are touched.
 pub const STACK_BYTES: usize = 512 << 10;
 
-/// Bytes that must be left of it whenever a vCPU waits.
-const STACK_RESERVE: usize = 32 << 10;
+/// Bytes of the stack of a task that is not the first of its vCPU, which has the vCPU's.
+const TASK_STACK_BYTES: usize = 128 << 10;
+
+/// Bytes that must be left of a stack whenever a vCPU waits.
+pub(crate) const STACK_RESERVE: usize = 32 << 10;
 
 /// How to simulate.
 #[derive(Clone, Debug, Default)]
@@ -143,12 +147,16 @@ impl Simulation {
         if vcpus > pvlock::MAX_CPUS as usize {
             return Err(SimError::TooManyVcpus { vcpus });
         }
-        let vm = self.engine_mut().add_vm(config.layout, config.region);
+        // SAFETY: the caller's promise.
+        let stacks = unsafe { task_stacks(config.layout, config.region) }?;
+        let vm = self
+            .engine_mut()
+            .add_vm(config.layout, config.region, stacks);
         for (number, allowed) in config.affinity.iter().enumerate() {
             let allowed = self.cpu_numbers(allowed)?;
             let area = config.region + config.layout.vcpu(number);
             let stack = DefaultStack::new(STACK_BYTES).map_err(SimError::Stack)?;
-            let lowest = stack.limit().get() + STACK_RESERVE;
+            let lowest_stack = stack.limit().get();
             let body = if config.instrumented {
                 workload::run_instrumented::<Simulated<true>>
             } else {
@@ -161,7 +169,7 @@ impl Simulation {
             });
             self.engine_mut().add_vcpu(NewVcpu {
                 program: Some(program),
-                lowest_stack: lowest,
+                lowest_stack,
                 vm: Some((vm, number)),
                 area,
                 allowed,
@@ -278,6 +286,22 @@ impl Drop for Simulation {
         let mut engine = unsafe { Box::from_raw(self.engine) };
         engine.forget_programs();
     }
+}
+
+/// Stacks for the tasks that are not the first of their vCPU, each of which is told of its own.
+///
+/// # Safety
+/// A region of that layout is at `region`, which nobody else uses meanwhile.
+unsafe fn task_stacks(layout: Layout, region: usize) -> Result<Vec<DefaultStack>, SimError> {
+    let others = (0..layout.tasks()).filter(|task| task % layout.tasks_per_vcpu() > 0);
+    let stack = |task| {
+        let stack = DefaultStack::new(TASK_STACK_BYTES).map_err(SimError::Stack)?;
+        let area = ptr::with_exposed_provenance_mut::<TaskArea>(region + layout.task(task));
+        // SAFETY: the layout says that the task's area is there.
+        unsafe { (*area).stack_top = stack.base().get() as u64 };
+        Ok(stack)
+    };
+    others.map(stack).collect()
 }
 
 fn message_of(payload: &(dyn Any + Send)) -> String {

@@ -16,7 +16,9 @@ mod setup;
 
 use crate::schedule::Rule;
 use crate::simulation::Outcome;
+use crate::simulation::STACK_RESERVE;
 use crate::spec::Spec;
+use corosensei::stack::{DefaultStack, Stack};
 use costs::{Times, Topology, per_1024};
 use event::{Events, NS, Ps, What};
 use guest::abi::{StealTime, VcpuArea};
@@ -41,7 +43,6 @@ pub(crate) enum Use {
 }
 
 /// A VM.
-#[derive(Debug)]
 pub(super) struct Vm {
     /// Its first vCPU, and how many there are.
     vcpus: (u32, u32),
@@ -53,6 +54,8 @@ pub(super) struct Vm {
     boosted: u32,
     /// Whether its vCPUs are told of.
     pub(super) layout: guest::abi::Layout,
+    /// Of the tasks that are not the first of their vCPU, in order.
+    task_stacks: Vec<DefaultStack>,
 }
 
 /// What the machine has done.
@@ -594,8 +597,24 @@ impl Engine {
         socket
     }
 
+    /// Whether little is left of the stack that `at` is on: the executing vCPU's, or its present task's.
     pub(crate) fn stack_is_low(&self, at: usize) -> bool {
-        at < self.vcpus[self.vcpu as usize].lowest_stack
+        let v = &self.vcpus[self.vcpu as usize];
+        let queue = &area_of(v.area).run_queue;
+        let own = match queue.per_vcpu {
+            0 | 1 => 0,
+            tasks => queue.current.load(Relaxed) % tasks,
+        };
+        let lowest = match own.checked_sub(1) {
+            None => v.lowest_stack,
+            Some(place) => {
+                let stacks = &self.vms[v.vm as usize].task_stacks;
+                let before = v.number as usize * (queue.per_vcpu as usize - 1);
+                let stack = stacks.get(before + place as usize);
+                stack.map_or(0, |stack| stack.limit().get())
+            }
+        };
+        at < lowest + STACK_RESERVE
     }
 
     /// Shows a vCPU's VM its steal time, as KVM does.

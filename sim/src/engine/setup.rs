@@ -5,6 +5,7 @@ use super::vcpu::{Doing, Exits, HostStep, Program, State, Switch, Vcpu, VcpuStat
 use super::{Engine, EngineStats, LINE_BYTES, Vm, area_of};
 use crate::simulation::{Outcome, Said};
 use corosensei::Yielder;
+use corosensei::stack::DefaultStack;
 use guest::abi::{Layout, Task};
 use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
@@ -21,7 +22,12 @@ pub(crate) struct NewVcpu {
 }
 
 impl Engine {
-    pub(crate) fn add_vm(&mut self, layout: Layout, region: usize) -> usize {
+    pub(crate) fn add_vm(
+        &mut self,
+        layout: Layout,
+        region: usize,
+        task_stacks: Vec<DefaultStack>,
+    ) -> usize {
         let small = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         self.vms.push(Vm {
             vcpus: (small(self.vcpus.len()), small(layout.vcpus())),
@@ -30,6 +36,7 @@ impl Engine {
             first_line: small(self.lines.len()),
             boosted: 0,
             layout,
+            task_stacks,
         });
         // Pages of zeros are taken from the system when they are touched; growing keeps them so.
         let lines = vec![0; self.lines.len() + layout.size().div_ceil(LINE_BYTES)];

@@ -110,7 +110,7 @@ pub(super) struct Exits {
 pub(super) struct Vcpu {
     /// Whether it has a program that has not ended.
     pub(super) is_guest: bool,
-    /// The lowest address of its stack that may be in use when it waits.
+    /// The lowest address of its stack.
     pub(super) lowest_stack: usize,
     pub(super) vm: u32,
     pub(super) number: u32,
