@@ -18,9 +18,12 @@ use std::time::Duration;
 pub struct Scenario {
     /// Where the vCPUs run.
     pub machine: MachineKind,
+    /// Which simulated machine, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulated: Option<Simulated>,
     /// The virtual machines, all running at the same time.
     pub vms: Vec<VmSpec>,
-    /// Host CPUs to use.
+    /// CPUs to use, of the host or of the simulated machine.
     pub cpus: Vec<usize>,
     /// How vCPUs are placed on them.
     pub placement: Placement,
@@ -68,6 +71,23 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// The machine's name, as users write it.
+    pub fn machine_name(&self) -> String {
+        match &self.simulated {
+            Some(simulated) => format!("{SIM_PREFIX}{}", simulated.preset),
+            None => self.machine.name().to_owned(),
+        }
+    }
+
+    /// The scenario in round number `round`, counted from 0. On a simulated machine the same once more would
+    /// be the same to the last bit, so that each round has a seed of its own: `round` is added to it.
+    pub fn in_round(mut self, round: usize) -> Self {
+        if self.machine == MachineKind::Simulated {
+            self.seed = self.seed.wrapping_add(round as u64);
+        }
+        self
+    }
+
     /// vCPUs of all VMs.
     pub fn vcpus(&self) -> usize {
         self.vms.iter().map(|vm| vm.vcpus).sum()
@@ -138,14 +158,31 @@ pub enum MachineKind {
     Kvm,
     /// Host threads.
     Threads,
+    /// vCPUs of a simulated machine.
+    #[serde(rename = "sim")]
+    Simulated,
+}
+
+/// What the names of simulated machines begin with, as users write them.
+pub const SIM_PREFIX: &str = "sim:";
+
+/// A simulated machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Simulated {
+    /// Name of its preset.
+    pub preset: String,
+    /// What differs from it: `PARAMETER=VALUE`, as given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub set: Vec<String>,
 }
 
 impl MachineKind {
-    /// The name, as users write it.
+    /// The name, as users write it; of a simulated machine, what it begins with.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Kvm => "kvm",
             Self::Threads => "threads",
+            Self::Simulated => "sim",
         }
     }
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 pub(crate) fn scenario(lock: LockKind) -> Scenario {
     Scenario {
         machine: MachineKind::Kvm,
+        simulated: None,
         vms: vec![VmSpec {
             lock: lock.into(),
             vcpus: 2,

@@ -15,7 +15,7 @@ pub use sharing::{Sharing, Side};
 pub use summary::{Exclusion, Fairness, Run, Summary};
 pub use waits::WaitNs;
 pub use warning::Warning;
-pub(crate) use warning::{never_told, of_run as warnings_of_run};
+pub(crate) use warning::{NOT_MEASURED, never_told, of_run as warnings_of_run};
 
 #[cfg(test)]
 pub(crate) mod fixture;

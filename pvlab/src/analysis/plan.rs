@@ -27,8 +27,8 @@ impl Plan {
         (0..n).map(move |place| (place + round) % n)
     }
 
-    /// The scenario for the lock at that place.
-    pub fn scenario(&self, lock: usize) -> Scenario {
+    /// The scenario for the lock at that place, in that round.
+    pub fn scenario(&self, lock: usize, round: usize) -> Scenario {
         let lock = self.locks[lock];
         let vms = self
             .run
@@ -38,7 +38,7 @@ impl Plan {
             .collect();
         Scenario {
             vms,
-            ..self.run.clone()
+            ..self.run.clone().in_round(round)
         }
     }
 }
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn runs_differ_in_their_lock_alone() {
         let plan = fixture::plan(&[LockKind::Tas, LockKind::Ticket], 0);
-        let (a, b) = (plan.scenario(0), plan.scenario(1));
+        let (a, b) = (plan.scenario(0, 0), plan.scenario(1, 1));
         assert_eq!(a.vms[0].lock, LockKind::Tas);
         assert_eq!(b.vms[0].lock, LockKind::Ticket);
         assert_eq!(

@@ -13,6 +13,10 @@ use std::collections::BTreeSet;
 /// Share of its CPUs that a spinning VM must get. The monitor itself takes about a hundredth.
 const BUSY: f64 = 0.9;
 
+/// What to say of figures of a simulated machine.
+pub(crate) const NOT_MEASURED: &str =
+    "nothing was measured: these are figures of a model, as good as its parameters";
+
 /// A warning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Warning {
@@ -45,11 +49,13 @@ impl Warning {
 /// Warnings that follow from what was asked for.
 pub(crate) fn of_scenario(scenario: &Scenario) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    if scenario.machine == MachineKind::Threads {
-        warnings.push(Warning::new(
+    match scenario.machine {
+        MachineKind::Kvm => {}
+        MachineKind::Threads => warnings.push(Warning::new(
             "not_kvm",
             "vCPUs were host threads, not vCPUs of a KVM guest: halts and kicks are system calls",
-        ));
+        )),
+        MachineKind::Simulated => warnings.push(Warning::new("simulated", NOT_MEASURED)),
     }
     warnings.extend(uneven(scenario));
     if scenario.drop_kicks {
@@ -118,7 +124,12 @@ fn uneven(scenario: &Scenario) -> Option<Warning> {
 /// no lock is to blame for.
 fn busy_host(scenario: &Scenario, cpu_ns: u64, measured_s: f64) -> Option<String> {
     // Noise is something else on purpose, and vCPUs with a fixed number of turns end one by one.
-    if scenario.noise > 0 || cpu_ns == 0 || matches!(scenario.length, Length::Iterations(_)) {
+    // Beside a simulated machine there is nothing else.
+    if scenario.noise > 0
+        || cpu_ns == 0
+        || matches!(scenario.length, Length::Iterations(_))
+        || scenario.machine == MachineKind::Simulated
+    {
         return None;
     }
     let cpus = match &scenario.placement {

@@ -2,9 +2,11 @@
 
 use super::bench::{self, BenchArgs};
 use super::torture;
-use super::values::{self, CpuList, LockArg, LockParser, PlacementArg, VmArg};
+use super::values::{
+    self, CpuList, LockArg, LockParser, MachineArg, MachineParser, PlacementArg, VmArg,
+};
 use crate::report::Format;
-use crate::scenario::{Cpl, MachineKind, Preempt};
+use crate::scenario::{Cpl, Preempt};
 use crate::trace::collect::DEFAULT_RECORDS;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -31,7 +33,8 @@ Examples:
   pvlab compare --locks qspinlock,qspinlock:pointer,qspinlock:patched --vcpus 1 --cpus 0 \\
       --critical 0 --outside 0 --no-latency       what calling it in other ways costs
   pvlab compare --locks rwlock --readers 6 --vcpus 8   readers against writers
-  pvlab compare --vcpus 1 --cpus 0 --critical 0   nobody contends";
+  pvlab compare --vcpus 1 --cpus 0 --critical 0   nobody contends
+  pvlab compare --machine sim:broadwell-ex-4s --locks ticket,qspinlock --duration 50ms --seed 7";
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -43,7 +46,8 @@ Examples:
   pvlab run --lock rwlock --vcpus 8 --reads 4:1
   pvlab run --lock qspinlock --vcpus 8 --contexts 5
   pvlab run --lock tas --vcpus 8 --lock-count 64 --skew 1
-  pvlab run --lock qspinlock --vcpus 2 --iterations 100000 --format json";
+  pvlab run --lock qspinlock --vcpus 2 --iterations 100000 --format json
+  pvlab run --lock pv-qspinlock --machine sim:broadwell-ex-4s --set kick_ns=2us --duration 50ms";
 
 const TRACE_EXAMPLES: &str = "\
 Examples:
@@ -116,7 +120,7 @@ pub(super) struct CompareArgs {
     #[arg(long, value_name = "LOCKS", value_delimiter = ',', value_parser = LockParser,
           default_value = "tas,ticket,qspinlock,pv-qspinlock")]
     pub(super) locks: Vec<LockArg>,
-    /// vCPUs of each guest [default: 4 for each CPU].
+    /// vCPUs of each guest [default: 4 for each CPU, or 1 on a simulated machine].
     #[arg(long, value_name = "N", value_parser = values::vcpus)]
     pub(super) vcpus: Option<usize>,
     /// Length of each measurement, with unit, not counting the warm-up.
@@ -139,6 +143,8 @@ pub(super) struct CompareArgs {
     /// Afterwards trace each lock once, and tell what its waiting was spent on.
     #[arg(long)]
     pub(super) explain: bool,
+    #[command(flatten)]
+    pub(super) jobs: JobsArgs,
     #[command(flatten)]
     pub(super) common: Common,
     #[command(flatten)]
@@ -180,21 +186,41 @@ pub(super) struct GuestArgs {
     /// choose; `LOCK:pointer` and `LOCK:patched` say how it is called.
     #[arg(long, value_name = "LOCK", value_parser = LockParser)]
     pub(super) lock: Option<LockArg>,
-    /// vCPUs of a single guest [default: 4 for each CPU].
+    /// vCPUs of a single guest [default: 4 for each CPU, or 1 on a simulated machine].
     #[arg(long, value_name = "N", value_parser = values::vcpus, requires = "lock")]
     pub(super) vcpus: Option<usize>,
+}
+
+/// Where to run.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct MachineArgs {
+    /// Where vCPUs run: KVM guests, host threads, or a simulated machine ('pvlab machines' tells of them)
+    /// [default: kvm where /dev/kvm works, else threads].
+    #[arg(long, value_name = "MACHINE", value_parser = MachineParser)]
+    pub(super) machine: Option<MachineArg>,
+    /// Change a parameter of the simulated machine, such as kick_ns=2us; repeat it to change several.
+    #[arg(long, value_name = "PARAMETER=VALUE")]
+    pub(super) set: Vec<String>,
+    /// CPUs to use, such as 0-1 or 0,2 [default: the first two that may be used; of a simulated machine,
+    /// all].
+    #[arg(long, value_name = "LIST", value_parser = values::cpu_list)]
+    pub(super) cpus: Option<CpuList>,
+}
+
+/// How many runs may go on at the same time.
+#[derive(Clone, Copy, Debug, Args)]
+pub(super) struct JobsArgs {
+    /// Runs that go on at the same time, on a simulated machine [default: one for each CPU that may be
+    /// used]. The figures are the same whatever it is.
+    #[arg(long, value_name = "N", value_parser = values::jobs)]
+    pub(super) jobs: Option<usize>,
 }
 
 /// Options of every command that runs guests.
 #[derive(Debug, Args)]
 pub(super) struct Common {
-    /// Host CPUs to use, such as 0-1 or 0,2 [default: the first two that may be used].
-    #[arg(long, value_name = "LIST", value_parser = values::cpu_list)]
-    pub(super) cpus: Option<CpuList>,
-    /// Where vCPUs run: KVM guests, or host threads [default: kvm where /dev/kvm works, else
-    /// threads].
-    #[arg(long, value_parser = machine())]
-    pub(super) machine: Option<MachineKind>,
+    #[command(flatten)]
+    pub(super) machine: MachineArgs,
     /// Length of the critical section, with unit.
     #[arg(long, value_name = "TIME", default_value = "130ns", value_parser = values::duration)]
     pub(super) critical: Duration,
@@ -399,16 +425,6 @@ impl From<ShortFormatArg> for Format {
             ShortFormatArg::Json => Self::Json,
         }
     }
-}
-
-pub(super) fn machine() -> impl TypedValueParser<Value = MachineKind> {
-    PossibleValuesParser::new([MachineKind::Kvm.name(), MachineKind::Threads.name()]).map(|name| {
-        if name == MachineKind::Kvm.name() {
-            MachineKind::Kvm
-        } else {
-            MachineKind::Threads
-        }
-    })
 }
 
 pub(super) fn cpl() -> impl TypedValueParser<Value = Cpl> {

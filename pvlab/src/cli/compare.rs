@@ -1,11 +1,12 @@
 //! `pvlab compare`.
 
 use super::args::{CompareArgs, FormatArg};
+use super::cells::{self, Cell};
 use super::error::{CliError, Usage};
 use super::mix;
 use super::output::Target;
 use super::progress::{Progress, Watcher};
-use super::request::{Guests, Request, length, request};
+use super::request::{Guests, Request, jobs, length, request};
 use super::run::expected;
 use super::values::LockArg;
 use super::{BROKEN, DONE, FAILED, complain, trace};
@@ -13,10 +14,11 @@ use crate::analysis::{Comparison, Ended, Plan};
 use crate::host::Host;
 use crate::record::Record;
 use crate::report::{CompareReport, Context};
-use crate::session::{self, Options};
+use crate::session;
 use crate::trace::account::Account;
 use guest::abi::Dispatch;
 use pvlock::LockKind;
+use std::ops::ControlFlow;
 
 /// Runs every round and reports.
 pub(super) fn compare(args: &CompareArgs) -> Result<u8, CliError> {
@@ -40,7 +42,9 @@ pub(super) fn compare(args: &CompareArgs) -> Result<u8, CliError> {
     if args.explain {
         mix::check_traceable(&scenario)?;
     }
+    let jobs = jobs(args.jobs, scenario.machine)?;
     let target = Target::check(args.report.output.as_deref())?;
+    let context = Context::new(host, machine_reason, &scenario);
     let plan = Plan {
         locks,
         baseline,
@@ -48,7 +52,7 @@ pub(super) fn compare(args: &CompareArgs) -> Result<u8, CliError> {
         min_effect: args.min_effect,
         run: scenario,
     };
-    let (rounds, ended, broken) = run_rounds(&plan)?;
+    let (rounds, ended, broken) = run_rounds(&plan, jobs)?;
     let done = rounds.len();
     if ended == Ended::Interrupted && done == 0 {
         complain("interrupted before the first round was complete; there is nothing to report");
@@ -60,14 +64,7 @@ pub(super) fn compare(args: &CompareArgs) -> Result<u8, CliError> {
         Vec::new()
     };
     let comparison = Comparison::new(plan, &rounds, ended, broken.as_ref());
-    let report = CompareReport::new(
-        Context {
-            host,
-            machine_reason,
-        },
-        comparison,
-        accounts,
-    );
+    let report = CompareReport::new(context, comparison, accounts);
     target.write(&report.render(args.report.format.into()))?;
     if let Some(line) = report.exclusion_broken() {
         complain(&line);
@@ -90,7 +87,7 @@ fn explain(plan: &Plan) -> Result<Vec<(String, Account)>, CliError> {
     for (number, lock) in plan.locks.iter().enumerate() {
         progress.begin(format!("explaining {lock}"));
         let mut watcher = Watcher::new(&progress);
-        match trace::account(&plan.scenario(number), &mut watcher)? {
+        match trace::account(&plan.scenario(number, 0), &mut watcher)? {
             Some(account) => accounts.push((lock.name().to_owned(), account)),
             // The comparison is complete; an explanation that was cut short is left out.
             None => break,
@@ -124,36 +121,40 @@ fn baseline(args: &CompareArgs) -> Result<usize, Usage> {
 
 /// The complete rounds, each in the order of the plan's locks; how they ended; and the place of a
 /// lock that did not exclude, with its record.
-type Rounds = (Vec<Vec<Record>>, Ended, Option<(usize, Record)>);
+type Rounds = Result<(Vec<Vec<Record>>, Ended, Option<(usize, Record)>), session::RunError>;
 
-fn run_rounds(plan: &Plan) -> Result<Rounds, CliError> {
-    let mut progress = Progress::new(plan.rounds * plan.locks.len(), expected(&plan.run));
+fn run_rounds(plan: &Plan, jobs: usize) -> Rounds {
+    let places: Vec<_> = (0..plan.rounds)
+        .flat_map(|round| plan.order(round).map(move |lock| (round, lock)))
+        .collect();
+    let cells = places.iter().map(|&(round, lock)| Cell {
+        name: format!("round {}/{} {}", round + 1, plan.rounds, plan.locks[lock]),
+        scenario: plan.scenario(lock, round),
+    });
+    let cells: Vec<_> = cells.collect();
+    let mut progress = Progress::new(cells.len(), expected(&plan.run));
     let mut rounds = Vec::new();
-    for round in 0..plan.rounds {
-        let mut records = Vec::new();
-        for lock in plan.order(round) {
-            progress.begin(format!(
-                "round {}/{} {}",
-                round + 1,
-                plan.rounds,
-                plan.locks[lock]
-            ));
-            let scenario = plan.scenario(lock);
-            let mut watcher = Watcher::new(&progress);
-            match session::run(&scenario, &Options::default(), &mut watcher) {
-                Ok(record) if record.vms.iter().any(|vm| !vm.exclusion.held()) => {
-                    return Ok((rounds, Ended::ExclusionBroken, Some((lock, record))));
-                }
-                Ok(record) if !record.interrupted => records.push((lock, record)),
-                Ok(_) | Err(session::RunError::Interrupted) => {
-                    return Ok((rounds, Ended::Interrupted, None));
-                }
-                Err(error) => return Err(error.into()),
+    let mut records = Vec::new();
+    let mut end = Ok((Ended::Complete, None));
+    cells::run_all(&cells, jobs, &mut progress, |number, result| {
+        let lock = places[number].1;
+        end = match result {
+            Ok(record) if record.vms.iter().any(|vm| !vm.exclusion.held()) => {
+                Ok((Ended::ExclusionBroken, Some((lock, record))))
             }
-            progress.end();
-        }
-        records.sort_unstable_by_key(|(lock, _)| *lock);
-        rounds.push(records.into_iter().map(|(_, record)| record).collect());
-    }
-    Ok((rounds, Ended::Complete, None))
+            Ok(record) if !record.interrupted => {
+                records.push((lock, record));
+                if records.len() == plan.locks.len() {
+                    records.sort_unstable_by_key(|(lock, _)| *lock);
+                    rounds.push(records.drain(..).map(|(_, record)| record).collect());
+                }
+                return ControlFlow::Continue(());
+            }
+            Ok(_) | Err(session::RunError::Interrupted) => Ok((Ended::Interrupted, None)),
+            Err(error) => Err(error),
+        };
+        ControlFlow::Break(())
+    });
+    let (ended, broken) = end?;
+    Ok((rounds, ended, broken))
 }

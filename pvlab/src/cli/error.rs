@@ -4,6 +4,7 @@ use super::bench::BenchUsage;
 use super::output;
 use crate::trace::{CollectError, read, sink};
 use crate::{doctor, host, session};
+use sim::SpecError;
 use std::time::Duration;
 
 /// Why a command failed.
@@ -136,8 +137,25 @@ pub enum Usage {
         why: &'static str,
     },
     /// `--cpl` without a guest.
-    #[error("--cpl is of KVM guests, but the machine is threads; leave it out")]
-    CplWithoutKvm,
+    #[error("--cpl is of KVM guests, but the machine is {machine}; leave it out")]
+    CplWithoutKvm {
+        /// The machine.
+        machine: &'static str,
+    },
+    /// There is no such simulated machine.
+    #[error(transparent)]
+    Simulated(#[from] SpecError),
+    /// An option of simulated machines, without one.
+    #[error("{option} is of simulated machines, but the machine is {machine}; leave it out")]
+    NotSimulated {
+        /// The option.
+        option: &'static str,
+        /// The machine.
+        machine: &'static str,
+    },
+    /// An option that a simulated machine does not have.
+    #[error("{0} is of real machines, and the machine is simulated; leave it out")]
+    OnlyReal(&'static str),
     /// An option about what `auto` chooses, without one.
     #[error("{option} changes what --lock auto chooses, but no lock is auto; leave it out")]
     NothingToChoose {
@@ -155,12 +173,14 @@ pub enum Usage {
     },
     /// Patched calls without an image.
     #[error(
-        "'{lock}': calls are patched in the image of a KVM guest, and the machine is threads, which \
+        "'{lock}': calls are patched in the image of a KVM guest, and the machine is {machine}, which \
          has none; use :pointer or :direct"
     )]
     NothingToPatch {
         /// The lock.
         lock: String,
+        /// The machine.
+        machine: &'static str,
     },
     /// The watchdog would bark at a single acquisition.
     #[error(

@@ -9,6 +9,7 @@
 
 mod args;
 mod bench;
+mod cells;
 mod compare;
 mod error;
 mod explain;

@@ -53,9 +53,10 @@ impl OfferArgs {
         }
         let patched = |lock: &&Lock| lock.dispatch == Dispatch::Patched;
         match resolved.iter().find(patched) {
-            Some(lock) if machine == MachineKind::Threads => {
-                Err(Usage::NothingToPatch { lock: lock.name() })
-            }
+            Some(lock) if machine != MachineKind::Kvm => Err(Usage::NothingToPatch {
+                lock: lock.name(),
+                machine: machine.name(),
+            }),
             _ => Ok(resolved),
         }
     }

@@ -1,17 +1,18 @@
 //! From options to a scenario that can be run on this host, or a reason why it cannot.
 
-use super::args::{Common, GuestArgs};
+use super::args::{Common, GuestArgs, JobsArgs, MachineArgs};
 use super::error::{CliError, Usage};
 use super::mix;
-use super::values::{LockArg, PlacementArg, VmArg};
-use crate::host::{Device, Host, format_cpu_list};
-use crate::scenario::{Cpl, Length, Lock, MachineKind, Placement, Scenario, VmSpec};
+use super::values::{LockArg, MachineArg, PlacementArg, VmArg};
+use crate::host::{Device, Host, allowed_cpus, format_cpu_list};
+use crate::report::human::plural;
+use crate::scenario::{Cpl, Length, Lock, MachineKind, Placement, Scenario, Simulated, VmSpec};
 use guest::abi::KICK_PAGES;
 use std::time::Duration;
 
-/// vCPUs for each CPU, unless said otherwise.
+/// vCPUs for each CPU of the host, unless said otherwise.
 const OVERCOMMIT: usize = 4;
-/// CPUs to use, unless said otherwise.
+/// CPUs of the host to use, unless said otherwise.
 const CPUS: usize = 2;
 /// vCPUs of a KVM guest: each needs a kick doorbell, a 32-bit word in one of the doorbell pages.
 #[expect(clippy::cast_possible_truncation, reason = "there are four pages")]
@@ -79,13 +80,18 @@ pub(super) fn request(
     length: Length,
     host: &Host,
 ) -> Result<Request, CliError> {
-    let (machine, machine_reason) = machine(common.machine, host);
-    let cpus = cpus(common, host)?;
+    let Chosen {
+        machine,
+        machine_reason,
+        simulated,
+        usable,
+    } = choose(&common.machine, host)?;
+    let cpus = cpus(common, &usable)?;
     let map_length = match &common.placement {
         PlacementArg::Map(map) => Some(map.len()),
         PlacementArg::Pinned | PlacementArg::Floating => None,
     };
-    let number = |vcpus: Option<usize>| vcpus.or(map_length).unwrap_or(OVERCOMMIT * cpus.len());
+    let number = |vcpus: Option<usize>| vcpus.or(map_length).unwrap_or(usable.vcpus * cpus.len());
     // Each lock with its vCPUs, and those of them that are VMs of the scenario.
     let (asked, present) = match guests {
         Guests::Given(vms) => {
@@ -119,8 +125,9 @@ pub(super) fn request(
         }
         .into());
     }
-    if machine == MachineKind::Threads && common.cpl.is_some() {
-        return Err(Usage::CplWithoutKvm.into());
+    if machine != MachineKind::Kvm && common.cpl.is_some() {
+        let machine = machine.name();
+        return Err(Usage::CplWithoutKvm { machine }.into());
     }
     // Last, so that a wrong command line is called wrong on every host alike.
     if machine == MachineKind::Kvm {
@@ -129,6 +136,7 @@ pub(super) fn request(
     Ok(Request {
         scenario: Scenario {
             machine,
+            simulated,
             vms,
             cpus,
             placement: match &common.placement {
@@ -158,17 +166,97 @@ pub(super) fn request(
     })
 }
 
-fn machine(asked: Option<MachineKind>, host: &Host) -> (MachineKind, String) {
+/// A machine, and why it was chosen.
+struct Chosen {
+    machine: MachineKind,
+    machine_reason: String,
+    simulated: Option<Simulated>,
+    usable: Usable,
+}
+
+/// The CPUs of a machine.
+struct Usable {
+    /// Those that are online; `None`: the kernel did not tell.
+    online: Option<Vec<usize>>,
+    /// Those of them that may be used; none: the kernel did not tell.
+    allowed: Vec<usize>,
+    /// How many of them to use unless said otherwise, and how many vCPUs for each.
+    cpus: usize,
+    vcpus: usize,
+}
+
+fn choose(asked: &MachineArgs, host: &Host) -> Result<Chosen, Usage> {
     let vendor = || host.kvm.vendor_name().to_owned();
-    match asked {
-        Some(MachineKind::Kvm) => (MachineKind::Kvm, vendor()),
-        Some(MachineKind::Threads) => (MachineKind::Threads, "as asked".to_owned()),
+    let (machine, machine_reason) = match &asked.machine {
+        Some(MachineArg::Simulated(name)) => return choose_simulated(name, &asked.set),
+        Some(MachineArg::Kvm) => (MachineKind::Kvm, vendor()),
+        Some(MachineArg::Threads) => (MachineKind::Threads, "as asked".to_owned()),
         None if !is_x86(host) => (
             MachineKind::Threads,
             format!("guests are x86-64 and this host is {}", host.arch),
         ),
         None if host.kvm.device == Device::Ok => (MachineKind::Kvm, vendor()),
         None => (MachineKind::Threads, host.kvm.device.to_string()),
+    };
+    if !asked.set.is_empty() {
+        return Err(Usage::NotSimulated {
+            option: "--set",
+            machine: machine.name(),
+        });
+    }
+    Ok(Chosen {
+        machine,
+        machine_reason,
+        simulated: None,
+        usable: Usable {
+            online: host.online_cpus.clone(),
+            allowed: host.allowed_cpus.clone(),
+            cpus: CPUS,
+            vcpus: OVERCOMMIT,
+        },
+    })
+}
+
+fn choose_simulated(name: &str, set: &[String]) -> Result<Chosen, Usage> {
+    let simulated = Simulated {
+        preset: name.to_owned(),
+        set: set.to_vec(),
+    };
+    let spec = crate::machine::spec(&simulated)?;
+    let (sockets, cores, threads) = spec.shape();
+    let mut machine_reason = format!(
+        "simulated, {}, {} each, {} each",
+        plural(sockets, "socket"),
+        plural(cores, "core"),
+        plural(threads, "thread")
+    );
+    for assignment in set {
+        machine_reason += &format!(", {assignment}");
+    }
+    Ok(Chosen {
+        machine: MachineKind::Simulated,
+        machine_reason,
+        simulated: Some(simulated),
+        usable: Usable {
+            online: Some((0..spec.cpus()).collect()),
+            allowed: (0..spec.cpus()).collect(),
+            cpus: spec.cpus(),
+            vcpus: 1,
+        },
+    })
+}
+
+/// How many runs may go on at the same time: on a real machine they would disturb each other.
+pub(super) fn jobs(asked: JobsArgs, machine: MachineKind) -> Result<usize, Usage> {
+    let option = "--jobs";
+    match (machine, asked.jobs) {
+        (MachineKind::Simulated, Some(jobs)) => Ok(jobs),
+        (MachineKind::Simulated, None) => Ok(allowed_cpus().len().max(1)),
+        (_, None) => Ok(1),
+        (_, Some(_)) => Err(Usage::NotSimulated {
+            option,
+            machine: machine.name(),
+        }),
     }
 }
 
@@ -194,18 +282,18 @@ fn check_kvm(host: &Host, vms: &[VmSpec]) -> Result<(), CliError> {
 }
 
 /// The CPUs to use: those given, those that the placement names, or the first that may be used.
-fn cpus(common: &Common, host: &Host) -> Result<Vec<usize>, Usage> {
+fn cpus(common: &Common, usable: &Usable) -> Result<Vec<usize>, Usage> {
     let map = match &common.placement {
         PlacementArg::Map(map) => map.as_slice(),
         PlacementArg::Pinned | PlacementArg::Floating => &[],
     };
-    let Some(given) = &common.cpus else {
-        check_usable("placement", map, host)?;
+    let Some(given) = &common.machine.cpus else {
+        check_usable("placement", map, usable)?;
         let mut cpus = map.to_vec();
         cpus.sort_unstable();
         cpus.dedup();
         if cpus.is_empty() {
-            cpus.extend(host.allowed_cpus.iter().take(CPUS));
+            cpus.extend(usable.allowed.iter().take(usable.cpus));
         }
         return if cpus.is_empty() {
             Err(Usage::NoCpus)
@@ -214,7 +302,7 @@ fn cpus(common: &Common, host: &Host) -> Result<Vec<usize>, Usage> {
         };
     };
     let cpus = &given.0;
-    check_usable("cpus", cpus, host)?;
+    check_usable("cpus", cpus, usable)?;
     if let Some((_, &cpu)) = cpus
         .iter()
         .enumerate()
@@ -231,9 +319,9 @@ fn cpus(common: &Common, host: &Host) -> Result<Vec<usize>, Usage> {
     Ok(cpus.clone())
 }
 
-fn check_usable(option: &'static str, cpus: &[usize], host: &Host) -> Result<(), Usage> {
+fn check_usable(option: &'static str, cpus: &[usize], usable: &Usable) -> Result<(), Usage> {
     for &cpu in cpus {
-        match &host.online_cpus {
+        match &usable.online {
             Some(online) if !online.contains(&cpu) => {
                 let online = format_cpu_list(online);
                 return Err(Usage::NoSuchCpu {
@@ -243,8 +331,8 @@ fn check_usable(option: &'static str, cpus: &[usize], host: &Host) -> Result<(),
                 });
             }
             // An empty list means that the kernel did not tell.
-            _ if !host.allowed_cpus.is_empty() && !host.allowed_cpus.contains(&cpu) => {
-                let allowed = format_cpu_list(&host.allowed_cpus);
+            _ if !usable.allowed.is_empty() && !usable.allowed.contains(&cpu) => {
+                let allowed = format_cpu_list(&usable.allowed);
                 return Err(Usage::CpuNotAllowed {
                     option,
                     cpu,
@@ -264,7 +352,9 @@ fn check_sizes(
 ) -> Result<(), Usage> {
     let (most, why) = match machine {
         MachineKind::Kvm => (KVM_VCPUS, "as there is a kick doorbell for each"),
-        MachineKind::Threads => (WORD_VCPUS, "as the lock word can name no more"),
+        MachineKind::Threads | MachineKind::Simulated => {
+            (WORD_VCPUS, "as the lock word can name no more")
+        }
     };
     check_vcpus(vms, most, why)?;
     let vcpus = vms.iter().map(|vm| vm.vcpus).sum();

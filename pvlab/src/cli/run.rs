@@ -9,7 +9,7 @@ use super::request::{Guests, Request, length, request};
 use super::{BROKEN, DONE, FAILED, complain};
 use crate::host::Host;
 use crate::report::{self, Context, Format, RunReport};
-use crate::scenario::{Length, Scenario};
+use crate::scenario::{Length, MachineKind, Scenario};
 use crate::session::{self, Interval, LiveVm, Observer, Options};
 use rustix::process::{Signal, getpid, kill_process};
 use std::io::{self, ErrorKind, Write};
@@ -34,10 +34,7 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, CliError> {
         return Err(Usage::IntervalTooLong { interval, duration }.into());
     }
     let target = Target::check(args.report.output.as_deref())?;
-    let context = Context {
-        host,
-        machine_reason,
-    };
+    let context = Context::new(host, machine_reason, &scenario);
 
     let mut observer = Watcher {
         scenario: &scenario,
@@ -93,6 +90,7 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, CliError> {
 /// How long a run of the scenario ought to take, if it is known.
 pub(super) fn expected(scenario: &Scenario) -> Option<Duration> {
     match scenario.length {
+        _ if scenario.machine == MachineKind::Simulated => None,
         // Launching and stopping take about a tenth of a second.
         Length::Duration(duration) => {
             Some(duration + scenario.warm_up + Duration::from_millis(100))

@@ -1,12 +1,12 @@
 //! `pvlab torture`.
 
-use super::args::{Common, MixArgs, OfferArgs, ShortFormatArg, cpl, machine};
+use super::args::{Common, MachineArgs, MixArgs, OfferArgs, ShortFormatArg, cpl};
 use super::error::{CliError, Usage};
 use super::mix;
 use super::output::Target;
 use super::progress::Progress;
 use super::request::{Guests, Request, request};
-use super::values::{self, CpuList, LockArg, LockParser, PlacementArg};
+use super::values::{self, LockArg, LockParser, PlacementArg};
 use super::{BROKEN, DONE, FAILED, complain};
 use crate::host::Host;
 use crate::report::{self, Context, Format, TortureReport};
@@ -67,22 +67,17 @@ pub(super) struct TortureArgs {
     #[arg(long)]
     writer_fifo: bool,
     /// Leave another CPU idle at this interval, and none after the last, moving the threads to the
-    /// others; 0: never.
-    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = values::duration)]
-    shuffle_interval: Duration,
+    /// others; 0: never [default: 3s; never on a simulated machine].
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    shuffle_interval: Option<Duration>,
     /// Longest time that an acquisition of a writer may take; longer ones are failures; 0: any time.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = values::duration)]
     acq_writer_lim: Duration,
     /// Let Max/Min be of failures, as locktorture's was until 2020, instead of acquisitions.
     #[arg(long)]
     legacy_max_min: bool,
-    /// Host CPUs to use, such as 0-1 or 0,2 [default: the first two that may be used].
-    #[arg(long, value_name = "LIST", value_parser = values::cpu_list)]
-    cpus: Option<CpuList>,
-    /// Where threads run: vCPUs of a KVM guest, or host threads [default: kvm where /dev/kvm works, else
-    /// threads].
-    #[arg(long, value_parser = machine())]
-    machine: Option<MachineKind>,
+    #[command(flatten)]
+    machine: MachineArgs,
     /// Turns that a waiter of a paravirtual lock spins before it halts (at least 1).
     #[arg(long, value_name = "TURNS", default_value = "32768",
           value_parser = values::spin_threshold)]
@@ -127,10 +122,7 @@ pub(super) fn torture(args: &TortureArgs) -> Result<u8, CliError> {
     };
     let target = Target::check(args.output.as_deref())?;
     let scenario = request.scenario;
-    let context = Context {
-        host,
-        machine_reason: request.machine_reason,
-    };
+    let context = Context::new(host, request.machine_reason, &scenario);
     let live = format == Format::Table && target.is_stdout();
     let mut observer = Watcher {
         progress: Progress::new(1, Some(args.duration)),
@@ -177,6 +169,9 @@ pub(super) fn torture(args: &TortureArgs) -> Result<u8, CliError> {
 /// Statistics interval, unless said otherwise; at most the test.
 const STAT_INTERVAL: Duration = Duration::from_secs(60);
 
+/// Another CPU is left idle this often, unless said otherwise.
+const SHUFFLE_INTERVAL: Duration = Duration::from_secs(3);
+
 /// What to run: the scenario, and the torture in it.
 fn torture_request(args: &TortureArgs, host: &Host) -> Result<(Request, Torture), CliError> {
     let lock = args.lock;
@@ -199,7 +194,8 @@ fn torture_request(args: &TortureArgs, host: &Host) -> Result<(Request, Torture)
         request(&common(args), guests, Length::Duration(args.duration), host)
     };
     // The CPUs first: the defaults depend on their number.
-    let cpus = ask(Some(1))?.scenario.cpus.len();
+    let first = ask(Some(1))?.scenario;
+    let cpus = first.cpus.len();
     let writers = args.writers.unwrap_or(if shared { cpus } else { 2 * cpus });
     let readers = args.readers.unwrap_or(if shared { cpus } else { 0 });
     if writers + readers == 0 {
@@ -215,9 +211,12 @@ fn torture_request(args: &TortureArgs, host: &Host) -> Result<(Request, Torture)
         nested_locks: args.nested_locks,
         acquire_limit: args.acq_writer_lim,
         stutter: args.stutter,
-        shuffle_interval: args.shuffle_interval,
+        shuffle_interval: shuffle_interval(args, first.machine)?,
         writer_fifo: args.writer_fifo,
     };
+    if how.writer_fifo && first.machine == MachineKind::Simulated {
+        return Err(Usage::OnlyReal("--writer-fifo").into());
+    }
     let shuffled = cpus > 1 && !how.shuffle_interval.is_zero();
     if how.writer_fifo && writers > cpus - usize::from(shuffled) {
         return Err(Usage::FifoOvercommitted { writers, cpus }.into());
@@ -230,11 +229,21 @@ fn torture_request(args: &TortureArgs, host: &Host) -> Result<(Request, Torture)
     Ok((request, how))
 }
 
+/// Nobody but its hypervisor moves the vCPUs of a simulated machine.
+fn shuffle_interval(args: &TortureArgs, machine: MachineKind) -> Result<Duration, Usage> {
+    match (machine, args.shuffle_interval) {
+        (MachineKind::Simulated, Some(interval)) if !interval.is_zero() => {
+            Err(Usage::OnlyReal("--shuffle-interval"))
+        }
+        (MachineKind::Simulated, _) => Ok(Duration::ZERO),
+        (MachineKind::Kvm | MachineKind::Threads, given) => Ok(given.unwrap_or(SHUFFLE_INTERVAL)),
+    }
+}
+
 /// The options that all runs have.
 fn common(args: &TortureArgs) -> Common {
     Common {
-        cpus: args.cpus.clone(),
-        machine: args.machine,
+        machine: args.machine.clone(),
         critical: Duration::ZERO,
         outside: Duration::ZERO,
         lock_count: Some(1),

@@ -12,8 +12,7 @@ use crate::analysis::never_told;
 use crate::host::Host;
 use crate::record::Record;
 use crate::report::{self, Context, Format};
-use crate::scenario::Lock;
-use crate::scenario::{Length, Scenario};
+use crate::scenario::{Length, Lock, MachineKind, Scenario};
 use crate::selection::SlowPath;
 use crate::session::{self, Observer, Options};
 use crate::trace::account::{Account, Accountant, Setup, VmSetup};
@@ -49,10 +48,7 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
     mix::check_traceable(&scenario)?;
     // The trace has every wait: timing them once more would only cost time.
     scenario.latency = false;
-    let context = Context {
-        host,
-        machine_reason,
-    };
+    let context = Context::new(host, machine_reason, &scenario);
 
     // Whether the file can be written is found out before the run, not after.
     let mut header = header(&context, &scenario);
@@ -172,8 +168,8 @@ fn header(context: &Context, scenario: &Scenario) -> Header {
     let mut numbers = 0..;
     Header {
         scenario: serde_json::to_value(scenario).unwrap_or_default(),
-        machine: format!("{} ({})", scenario.machine.name(), context.machine_reason),
-        simulated: false,
+        machine: format!("{} ({})", scenario.machine_name(), context.machine_reason),
+        simulated: scenario.machine == MachineKind::Simulated,
         switches: true,
         vms: scenario
             .vms
@@ -233,7 +229,10 @@ fn setup(scenario: &Scenario) -> Setup {
         vcpus: vm.vcpus,
         locks,
     });
-    Setup { vms: vms.collect() }
+    Setup {
+        vms: vms.collect(),
+        simulated: scenario.machine == MachineKind::Simulated,
+    }
 }
 
 /// Runs the scenario once, traced, for its account alone. `None` if it was interrupted.
@@ -306,17 +305,23 @@ fn about(
 ) -> String {
     use report::human::{count, rate};
     let mut text = format!(
-        "trace: {} events in {:.3} s, {} dropped (rings of {} events); merged at {}\n",
+        "trace: {} events in {:.3} s, {} dropped (rings of {} events)",
         count(merged.events),
         std::time::Duration::from_nanos(merged.end_ns).as_secs_f64(),
         collector.dropped(),
         args.ring,
-        rate(merged.events as f64 / seconds.max(1e-9)),
     );
-    text += &format!(
-        "clock: TSC at {} kHz, fitted to CLOCK_MONOTONIC_RAW within {} ns\n",
-        header.clock.khz, header.clock.residual_ns
-    );
+    // What is said of a simulated run is the same whenever and wherever it is made.
+    text += &if header.simulated {
+        "\nclock: that of the simulated machine\n".to_owned()
+    } else {
+        format!(
+            "; merged at {}\nclock: TSC at {} kHz, fitted to CLOCK_MONOTONIC_RAW within {} ns\n",
+            rate(merged.events as f64 / seconds.max(1e-9)),
+            header.clock.khz,
+            header.clock.residual_ns
+        )
+    };
     if let (Some(path), Some(end)) = (&args.output, end) {
         text += &format!("written: {}, {} events\n", path.display(), end.events);
     }
@@ -396,7 +401,10 @@ fn setup_of(header: &Header) -> Setup {
         vcpus: vm.vcpus.len(),
         locks: vm.locks,
     });
-    Setup { vms: vms.collect() }
+    Setup {
+        vms: vms.collect(),
+        simulated: header.simulated,
+    }
 }
 
 /// Standard output that its reader may close.

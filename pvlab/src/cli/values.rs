@@ -1,7 +1,7 @@
 //! Values of options, as users write them.
 
 use crate::host::parse_cpu_list;
-use crate::scenario::{Preempt, UnknownLock, Whom, split_dispatch};
+use crate::scenario::{Preempt, SIM_PREFIX, UnknownLock, Whom, split_dispatch};
 use clap::builder::{PossibleValue, TypedValueParser};
 use guest::abi::Dispatch;
 use guest::workload::nested::MAX_CONTEXTS;
@@ -29,6 +29,8 @@ pub(super) enum ValueError {
     TooLong { text: String },
     #[error("'{text}' is shorter than the least interval of 1ms")]
     IntervalTooShort { text: String },
+    #[error("'{text}' is no machine; write kvm, threads or sim:NAME ('pvlab machines' lists them)")]
+    NoMachine { text: String },
     #[error("'{text}' is no list of CPUs; write for example 0-1 or 0,2,4-7")]
     NoCpuList { text: String },
     #[error(
@@ -208,6 +210,51 @@ impl TypedValueParser for LockParser {
     }
 }
 
+/// Where vCPUs are to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum MachineArg {
+    Kvm,
+    Threads,
+    /// The simulated machine of that name.
+    Simulated(String),
+}
+
+fn machine(text: &str) -> Result<MachineArg, ValueError> {
+    match (text, text.strip_prefix(SIM_PREFIX)) {
+        ("kvm", _) => Ok(MachineArg::Kvm),
+        ("threads", _) => Ok(MachineArg::Threads),
+        (_, Some(name)) => Ok(MachineArg::Simulated(name.to_owned())),
+        (_, None) => Err(ValueError::NoMachine {
+            text: text.to_owned(),
+        }),
+    }
+}
+
+/// Parses a machine, and knows those that there are, for help and completions.
+#[derive(Clone, Copy)]
+pub(super) struct MachineParser;
+
+impl TypedValueParser for MachineParser {
+    type Value = MachineArg;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &std::ffi::OsStr,
+    ) -> Result<MachineArg, clap::Error> {
+        machine.parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let real = ["kvm", "threads"].map(PossibleValue::new);
+        let simulated = crate::machine::presets().map(|name| format!("{SIM_PREFIX}{name}"));
+        Some(Box::new(
+            real.into_iter().chain(simulated.map(PossibleValue::new)),
+        ))
+    }
+}
+
 /// A duration with a unit; plain `0` needs none.
 pub(super) fn duration(text: &str) -> Result<Duration, ValueError> {
     let number = text.trim().parse::<f64>();
@@ -314,6 +361,10 @@ pub(super) fn noise(text: &str) -> Result<usize, ValueError> {
 
 pub(super) fn lock_count(text: &str) -> Result<usize, ValueError> {
     count(text, 1, 65_536)
+}
+
+pub(super) fn jobs(text: &str) -> Result<usize, ValueError> {
+    count(text, 1, 1024)
 }
 
 pub(super) fn rounds(text: &str) -> Result<usize, ValueError> {

@@ -2,10 +2,12 @@
 
 mod kvm;
 mod noise;
+mod simulated;
 mod threads;
 mod weights;
 
 use crate::scenario::{Bench, Cpl, MachineKind, Mix, Scenario, Torture, VmSpec, Whom, whole_ns};
+use crate::session::RunError;
 use guest::abi::{Params, Workload, flags, preempt};
 use rustix::process::Pid;
 use std::collections::BTreeMap;
@@ -20,6 +22,7 @@ use vmm::thread::{self, ThreadStats};
 use vmm::{Event, Region, VmmError, clock};
 
 pub use noise::Noise;
+pub use simulated::{presets, spec};
 
 /// A running virtual machine, of whatever kind. Dropping it ends it.
 ///
@@ -80,6 +83,10 @@ pub trait RunningVm {
     fn take_host_events(&self, vcpu: usize) -> Vec<HostEvent>;
     /// Whether a vCPU is halted.
     fn is_halted(&self, vcpu: usize) -> bool;
+    /// Whether it is certain that none of its vCPUs will ever go on, though they want to.
+    fn is_stuck(&self) -> bool {
+        false
+    }
     /// Ends the vCPUs wherever they are, if this machine can: host threads go on until they have done
     /// what they were told.
     fn stop(&mut self);
@@ -106,8 +113,8 @@ pub type Started = (Box<dyn RunningVm>, UnboundedReceiver<Event>);
 /// trace.
 ///
 /// # Errors
-/// If the host cannot run them.
-pub fn start(scenario: &Scenario, trace_records: usize) -> Result<Vec<Started>, VmmError> {
+/// If the machine cannot run them.
+pub fn start(scenario: &Scenario, trace_records: usize) -> Result<Vec<Started>, RunError> {
     let workload = &scenario.workload;
     let weights = (workload.skew > 0.0).then(|| weights::zipf(workload.locks, workload.skew));
     let mut vcpus = 0..;
@@ -115,14 +122,21 @@ pub fn start(scenario: &Scenario, trace_records: usize) -> Result<Vec<Started>, 
         let numbers = vcpus.by_ref().take(spec.vcpus);
         let cpus = |vcpu| scenario.cpu_of(vcpu).map(|cpu| vec![cpu]);
         let affinity = numbers.map(|vcpu| cpus(vcpu).unwrap_or_else(|| scenario.cpus.clone()));
-        let params = params(scenario, spec, trace_records);
-        let started = launch(scenario.machine, scenario.cpl, params, affinity.collect())?;
-        if let Some(weights) = &weights {
-            started.0.region().set_weights(weights)?;
-        }
-        Ok(started)
+        (params(scenario, spec, trace_records), affinity.collect())
     });
-    vms.collect()
+    let started = match &scenario.simulated {
+        Some(simulated) => simulated::start(scenario, simulated, vms.collect())?,
+        None => {
+            let launch = |(params, cpus)| launch(scenario.machine, scenario.cpl, params, cpus);
+            vms.map(launch).collect::<Result<Vec<_>, _>>()?
+        }
+    };
+    if let Some(weights) = &weights {
+        for (vm, _) in &started {
+            vm.region().set_weights(weights)?;
+        }
+    }
+    Ok(started)
 }
 
 /// What the vCPUs of a VM are told.
@@ -202,10 +216,10 @@ fn share_of_2_32(share: f64) -> u64 {
     share
 }
 
-/// Starts a VM that does what `params` say, each vCPU on the host CPUs it is given.
+/// Starts a VM on the host that does what `params` say, each vCPU on the CPUs it is given.
 ///
 /// # Errors
-/// If the host cannot run it.
+/// If the host cannot run it, or it is to be simulated.
 pub fn launch(
     machine: MachineKind,
     cpl: Cpl,
@@ -227,6 +241,10 @@ pub fn launch(
             Ok((Box::new(vm), events))
         }
         MachineKind::Threads => threads::start(params, &affinity),
+        MachineKind::Simulated => Err(VmmError::Missing(
+            "a preset",
+            "a simulated machine is made from one",
+        )),
     }
 }
 

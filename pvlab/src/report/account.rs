@@ -7,6 +7,7 @@ mod tables;
 use super::doc::{Block, Table, render};
 use super::human::{or_dash, rate, time};
 use super::{Format, to_json};
+use crate::analysis::NOT_MEASURED;
 use crate::trace::account::{Account, Part, Tally, VmAccount};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
@@ -39,6 +40,9 @@ pub fn blocks(account: &Account, format: Format) -> Vec<Block> {
         blocks.push(Block::Lines(stories::stories(&vm.total, format)));
     }
     let mut wrong = Vec::new();
+    if account.simulated {
+        wrong.push(format!("warning: {}", NOT_MEASURED));
+    }
     if account.foreign_events > 0 {
         wrong.push(format!(
             "warning: {} events name a VM, vCPU or lock that there is not, and were ignored",
@@ -87,6 +91,7 @@ pub fn explain_legend() -> Vec<String> {
 #[derive(Serialize)]
 struct Json<'a> {
     schema: &'static str,
+    simulated: bool,
     span_ns: u64,
     events: u64,
     foreign_events: u64,
@@ -144,6 +149,7 @@ impl<'a> Json<'a> {
     fn new(account: &'a Account) -> Self {
         Self {
             schema: "pvlab.account/1",
+            simulated: account.simulated,
             span_ns: account.span_ns,
             events: account.events,
             foreign_events: account.foreign_events,

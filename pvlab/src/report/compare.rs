@@ -7,9 +7,8 @@ use super::headline::{achieved, headline, starts, workload};
 use super::human::{count, or_dash, rate, rates, ratio, share};
 use super::mix;
 use super::run::wait_cells;
-use super::{Context, Format, to_json};
+use super::{Context, Format, Machine, to_json};
 use crate::analysis::{Comparison, Ended, Exclusion, LockResult, Plan, Summary, Warning};
-use crate::host::Host;
 use crate::scenario::Lock;
 use crate::selection::SlowPath;
 use crate::trace::account::Account;
@@ -27,9 +26,8 @@ pub struct CompareReport {
 #[derive(Serialize)]
 struct Json<'a> {
     schema: &'static str,
-    machine: &'static str,
-    machine_reason: &'a str,
-    host: &'a Host,
+    #[serde(flatten)]
+    machine: Machine<'a>,
     scenario: &'a Plan,
     baseline: String,
     ended: Ended,
@@ -113,9 +111,7 @@ impl CompareReport {
         };
         Json {
             schema: "pvlab.compare/1",
-            machine: plan.run.machine.name(),
-            machine_reason: &self.context.machine_reason,
-            host: &self.context.host,
+            machine: self.context.machine(&plan.run),
             scenario: plan,
             baseline: self.comparison.baseline(),
             ended: *ended,
@@ -320,7 +316,7 @@ impl CompareReport {
             "probe_ns",
             "exclusion",
         ];
-        let header = header.into_iter().chain(mix::CSV);
+        let header = header.into_iter().chain(mix::CSV).chain(["machine"]);
         let mut text = csv::row(header.map(str::to_owned));
         for result in &self.comparison.results {
             let LockResult {
@@ -365,7 +361,8 @@ impl CompareReport {
                     Exclusion::Broken => "broken".to_owned(),
                 },
             ];
-            text += &csv::row(cells.into_iter().chain(mix::csv_cells(summary)));
+            let cells = cells.into_iter().chain(mix::csv_cells(summary));
+            text += &csv::row(cells.chain([self.comparison.plan.run.machine_name()]));
         }
         text
     }

@@ -6,7 +6,7 @@ use super::mix;
 use crate::analysis::Summary;
 use crate::host::format_cpu_list;
 use crate::record::{Start, StartReason};
-use crate::scenario::{Length, Placement, Scenario};
+use crate::scenario::{Length, MachineKind, Placement, Scenario};
 
 /// The first line of a report: the machine and why, the vCPUs and where.
 pub fn headline(context: &Context, scenario: &Scenario) -> String {
@@ -38,9 +38,15 @@ pub fn headline(context: &Context, scenario: &Scenario) -> String {
     } else {
         ", vcpu_is_preempted off"
     };
+    // All that chance has to say in a simulated machine.
+    let seed = match scenario.machine {
+        MachineKind::Kvm | MachineKind::Threads => String::new(),
+        MachineKind::Simulated => format!(", seed {}", scenario.seed),
+    };
     format!(
-        "machine: {} ({}), {}{guests} on {} {} ({:.1} vCPUs per CPU), {placement}{nodes}{noise}{told}",
-        scenario.machine.name(),
+        "machine: {} ({}){seed}, {}{guests} on {} {} ({:.1} vCPUs per CPU), \
+         {placement}{nodes}{noise}{told}",
+        scenario.machine_name(),
         context.machine_reason,
         plural(vcpus, "vCPU"),
         if cpus.len() == 1 { "CPU" } else { "CPUs" },

@@ -20,6 +20,7 @@ pub use run::{RunReport, interval_lines};
 pub use torture::TortureReport;
 
 use crate::host::Host;
+use crate::scenario::{MachineKind, Scenario};
 use serde::Serialize;
 
 /// The format of a report.
@@ -38,10 +39,40 @@ pub enum Format {
 /// Where and why there.
 #[derive(Clone, Debug)]
 pub struct Context {
-    /// The host.
-    pub host: Host,
+    /// The host, unless the machine is simulated: it has no part in the figures then.
+    pub host: Option<Host>,
     /// Why that machine was chosen, or what it is.
     pub machine_reason: String,
+}
+
+impl Context {
+    /// Where the scenario is run, by this host.
+    pub fn new(host: Host, machine_reason: String, scenario: &Scenario) -> Self {
+        let real = scenario.machine != MachineKind::Simulated;
+        Self {
+            host: real.then_some(host),
+            machine_reason,
+        }
+    }
+
+    /// The same as every report for programs says it.
+    fn machine(&self, scenario: &Scenario) -> Machine<'_> {
+        Machine {
+            machine: scenario.machine_name(),
+            simulated: scenario.machine == MachineKind::Simulated,
+            machine_reason: &self.machine_reason,
+            host: self.host.as_ref(),
+        }
+    }
+}
+
+/// Where it was run, in a report for programs.
+#[derive(Serialize)]
+struct Machine<'a> {
+    machine: String,
+    simulated: bool,
+    machine_reason: &'a str,
+    host: Option<&'a Host>,
 }
 
 /// Indented JSON with a newline at its end.

@@ -6,9 +6,8 @@ use super::doc::{Block, Table, render};
 use super::headline::{achieved, headline, starts, workload};
 use super::human::{count, or_dash, rate, ratio, share, time};
 use super::mix;
-use super::{Context, Format, to_json};
+use super::{Context, Format, Machine, to_json};
 use crate::analysis::{self, Exclusion, Run, Summary, WaitNs, Warning};
-use crate::host::Host;
 use crate::record::{Record, VcpuRecord};
 use crate::scenario::{Mix, Scenario};
 use crate::selection::SlowPath;
@@ -31,9 +30,8 @@ pub struct RunReport {
 #[derive(Serialize)]
 struct Json<'a> {
     schema: &'static str,
-    machine: &'static str,
-    machine_reason: &'a str,
-    host: &'a Host,
+    #[serde(flatten)]
+    machine: Machine<'a>,
     exclusion: Exclusion,
     slow_paths: Vec<SlowPath>,
     summaries: &'a [Summary],
@@ -80,9 +78,7 @@ impl RunReport {
         let broken = self.exclusion_broken().is_some();
         Json {
             schema: "pvlab.run/1",
-            machine: self.record.scenario.machine.name(),
-            machine_reason: &self.context.machine_reason,
-            host: &self.context.host,
+            machine: self.context.machine(&self.record.scenario),
             exclusion: if broken {
                 Exclusion::Broken
             } else {
@@ -333,6 +329,7 @@ impl RunReport {
         ];
         let counters = Counter::all().map(Counter::name);
         let header = fixed.into_iter().chain(counters).chain(sides);
+        let header = header.chain(["machine"]);
         let mut text = csv::row(header.map(str::to_owned));
         for (vm, lock, number, vcpu) in self.each_vcpu() {
             let waits = WaitNs::pooled(vcpu.all_waits());
@@ -359,7 +356,8 @@ impl RunReport {
             let writes = vcpu.read_waits.as_ref();
             let writes = writes.and_then(|_| WaitNs::pooled([&vcpu.waits]));
             let sides = [reads, writes].into_iter().flat_map(mix::csv_waits);
-            text += &csv::row(cells.into_iter().chain(counters).chain(sides));
+            let cells = cells.into_iter().chain(counters).chain(sides);
+            text += &csv::row(cells.chain([self.record.scenario.machine_name()]));
         }
         text
     }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 fn context() -> Context {
     Context {
-        host: Host {
+        host: Some(Host {
             kernel: Some("6.18".into()),
             arch: "x86_64".into(),
             cpu_model: None,
@@ -27,7 +27,7 @@ fn context() -> Context {
                 halt_poll_ns: Some(0),
                 max_vcpus: None,
             },
-        },
+        }),
         machine_reason: "PVM, page-table based".into(),
     }
 }

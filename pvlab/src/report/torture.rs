@@ -3,9 +3,9 @@
 use super::doc::{Block, render};
 use super::headline::headline;
 use super::human::{plural, share, time};
-use super::{Context, Format, to_json};
+use super::{Context, Format, Machine, to_json};
 use crate::analysis::never_told;
-use crate::host::Host;
+use crate::scenario::MachineKind;
 use crate::selection::SlowPath;
 use crate::torture::{Failure, Record, Role, Thread, failures, lines};
 use serde::Serialize;
@@ -30,9 +30,8 @@ pub struct TortureReport {
 #[derive(Serialize)]
 struct Json<'a> {
     schema: &'static str,
-    machine: &'static str,
-    machine_reason: &'a str,
-    host: &'a Host,
+    #[serde(flatten)]
+    machine: Machine<'a>,
     verdict: Option<&'static str>,
     slow_paths: Vec<SlowPath>,
     failures: Vec<String>,
@@ -73,9 +72,7 @@ impl TortureReport {
     fn json(&self) -> Json<'_> {
         Json {
             schema: "pvlab.torture/1",
-            machine: self.record.scenario.machine.name(),
-            machine_reason: &self.context.machine_reason,
-            host: &self.context.host,
+            machine: self.context.machine(&self.record.scenario),
             verdict: (!self.record.interrupted).then_some(if self.failures.is_empty() {
                 "success"
             } else {
@@ -161,8 +158,8 @@ impl TortureReport {
                     n => format!("{n} threads were"),
                 },
                 match record.scenario.machine {
-                    crate::scenario::MachineKind::Kvm => "stopped while waiting",
-                    crate::scenario::MachineKind::Threads => "not waited for",
+                    MachineKind::Kvm | MachineKind::Simulated => "stopped while waiting",
+                    MachineKind::Threads => "not waited for",
                 }
             )),
             None => {}

@@ -69,7 +69,7 @@ impl Bench {
     /// a task by itself.
     pub const fn tasks(self, machine: MachineKind, vcpus: usize) -> usize {
         match machine {
-            MachineKind::Kvm => self.threads.div_ceil(vcpus),
+            MachineKind::Kvm | MachineKind::Simulated => self.threads.div_ceil(vcpus),
             MachineKind::Threads => 1,
         }
     }

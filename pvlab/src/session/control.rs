@@ -4,7 +4,7 @@
 use super::run::Run;
 use super::{Observer, Options, RunError};
 use crate::record::Record;
-use crate::scenario::Scenario;
+use crate::scenario::{MachineKind, Scenario};
 use crate::trace::Collector;
 use std::cell::RefCell;
 use std::future::Future;
@@ -12,7 +12,7 @@ use std::pin::{Pin, pin};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The control plane. It lives as long as its thread, so that a Ctrl-C between two runs is noticed
+/// The control plane of a run. It lives as long as its thread, so that a Ctrl-C between two runs is noticed
 /// by the next.
 pub(crate) struct Control {
     runtime: Runtime,
@@ -24,23 +24,30 @@ pub(crate) struct Control {
 pub(crate) type Signalled<'a> = Pin<&'a mut dyn Future<Output = ()>>;
 
 thread_local! {
-    static CONTROL: RefCell<Option<Control>> = const { RefCell::new(None) };
+    static REAL: RefCell<Option<Control>> = const { RefCell::new(None) };
+    static SIMULATED: RefCell<Option<Control>> = const { RefCell::new(None) };
 }
 
-/// Calls `f` with this thread's control plane.
+/// Calls `f` with this thread's control plane for that kind of machine.
 pub(crate) fn with_control<T>(
+    machine: MachineKind,
     f: impl FnOnce(&mut Control) -> Result<T, RunError>,
 ) -> Result<T, RunError> {
-    CONTROL.with_borrow_mut(|control| match control {
+    let simulated = machine == MachineKind::Simulated;
+    let control = if simulated { &SIMULATED } else { &REAL };
+    control.with_borrow_mut(|control| match control {
         Some(control) => f(control),
-        None => f(control.insert(Control::new().map_err(RunError::Control)?)),
+        None => f(control.insert(Control::new(simulated).map_err(RunError::Control)?)),
     })
 }
 
 impl Control {
-    fn new() -> std::io::Result<Self> {
+    /// Of a `simulated` machine the time is virtual: it stands still while there is anything to do, and
+    /// goes on to the next timer when there is not, by whole milliseconds. The machine follows it.
+    fn new(simulated: bool) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
+            .start_paused(simulated)
             .build()?;
         let guard = runtime.enter();
         let interrupt = signal(SignalKind::interrupt())?;

@@ -4,7 +4,7 @@ use super::intervals::Intervals;
 use super::live::{LOOK_EVERY, Live};
 use super::run::{POLL, Run, done, machines, seconds};
 use super::snapshot::{self, LongestWaits, VmSnapshot, ns, to_f64};
-use super::{LiveVm, Observer, Options, RunError, tasks};
+use super::{LiveVm, Observer, Options, RunError, look_every, tasks};
 use crate::record::{Record, Start, VmRecord};
 use crate::scenario::Length;
 use crate::trace::collect::COLLECT_EVERY;
@@ -12,9 +12,6 @@ use guest::abi::{Task, VcpuArea, phase};
 use std::mem::offset_of;
 use std::time::Duration;
 use tokio::time::{Instant, interval_at, sleep};
-
-/// How often to look at a run while it goes on. Each look takes a CPU from a vCPU for a moment.
-const LOOK: Duration = Duration::from_millis(100);
 
 impl Run<'_> {
     pub(super) fn begin_measurement(&mut self) -> Result<Vec<VmSnapshot>, RunError> {
@@ -46,7 +43,8 @@ impl Run<'_> {
         let mut live_looks = interval_at(Instant::now() + live_every, live_every);
         live_looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut reporter = Intervals::begin(&self.vms)?;
-        let mut looks = interval_at(Instant::now() + LOOK, LOOK);
+        let look = look_every(self.scenario.machine);
+        let mut looks = interval_at(Instant::now() + look, look);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let every = if self.collector.is_some() {
             COLLECT_EVERY

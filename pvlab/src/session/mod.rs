@@ -15,7 +15,7 @@ mod tasks;
 mod warm_up;
 
 use crate::record::Record;
-use crate::scenario::Scenario;
+use crate::scenario::{MachineKind, Scenario};
 use crate::trace::Collector;
 use std::time::Duration;
 
@@ -24,6 +24,15 @@ pub use error::{RunError, Stuck};
 pub(crate) use control::with_control;
 pub(crate) use run::{POLL, Run, Watched};
 pub(crate) use snapshot::{entries, longest_wait, ns};
+
+/// How often to look at a run while it goes on. Each look takes a CPU from a vCPU for a moment, unless
+/// the machine is simulated; that works in between, and a Ctrl-C waits so long.
+pub(crate) const fn look_every(machine: MachineKind) -> Duration {
+    Duration::from_millis(match machine {
+        MachineKind::Kvm | MachineKind::Threads => 100,
+        MachineKind::Simulated => 1,
+    })
+}
 
 /// Is told how a run goes.
 pub trait Observer {
@@ -91,7 +100,9 @@ pub fn run(
     options: &Options,
     observer: &mut dyn Observer,
 ) -> Result<Record, RunError> {
-    control::with_control(|control| control.run(scenario, options, observer, None))
+    with_control(scenario.machine, |control| {
+        control.run(scenario, options, observer, None)
+    })
 }
 
 /// [`run`], with everything that happens collected in `collector`. What was collected before an
@@ -105,5 +116,7 @@ pub fn trace(
     observer: &mut dyn Observer,
     collector: &mut Collector,
 ) -> Result<Record, RunError> {
-    control::with_control(|control| control.run(scenario, options, observer, Some(collector)))
+    with_control(scenario.machine, |control| {
+        control.run(scenario, options, observer, Some(collector))
+    })
 }

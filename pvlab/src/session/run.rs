@@ -3,7 +3,7 @@
 use super::snapshot::{VmSnapshot, to_f64};
 use super::{RunError, Stuck};
 use crate::machine::{self, Noise, RunningVm};
-use crate::scenario::Scenario;
+use crate::scenario::{MachineKind, Scenario};
 use crate::trace::Collector;
 use guest::abi::{Task, VcpuArea};
 use std::mem::offset_of;
@@ -60,7 +60,12 @@ impl<'a> Run<'a> {
             });
             first += vcpus;
         }
-        let noise = Noise::start(scenario.noise, &scenario.cpus).map_err(RunError::Noise)?;
+        // A simulated machine has its own.
+        let noise = match scenario.machine {
+            MachineKind::Simulated => 0,
+            MachineKind::Kvm | MachineKind::Threads => scenario.noise,
+        };
+        let noise = Noise::start(noise, &scenario.cpus).map_err(RunError::Noise)?;
         Ok(Self {
             scenario,
             launched,
@@ -109,10 +114,12 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// The watchdog: an error if a VM has made no acquisition for too long.
+    /// The watchdog: an error if a VM has made no acquisition for too long, or never will again.
     pub(super) fn watch(&mut self) -> Result<(), RunError> {
         for number in 0..self.vms.len() {
-            if self.silence(number)? > self.scenario.watchdog && !done(&self.vms[number])? {
+            let silent = self.silence(number)? > self.scenario.watchdog;
+            let stuck = silent && !done(&self.vms[number])?;
+            if stuck || self.vms[number].machine.is_stuck() {
                 return Err(Box::new(self.stuck(number)?).into());
             }
         }

@@ -1,14 +1,12 @@
 //! The warm-up: until when nothing counts.
 
-use super::RunError;
-use super::run::Run;
+use super::run::{POLL, Run};
+use super::{RunError, look_every};
 use crate::record::{Start, StartReason};
 use guest::abi::phase;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How often to look at a warm-up whose time is not over.
-const LOOK: Duration = Duration::from_millis(100);
 /// How often to look whether every vCPU has been descheduled, once it is.
 const SWITCH_LOOK: Duration = Duration::from_millis(20);
 /// The longest warm-up, as a multiple of the shortest, and at least.
@@ -26,12 +24,14 @@ impl Run<'_> {
         let mut not_descheduled = self.switches();
         self.kick_all()?;
         let shortest = self.scenario.warm_up;
-        self.wait_until(LOOK.min(shortest / 2), |_| Ok(begun.elapsed() >= shortest))
+        let every = look_every(self.scenario.machine).min(shortest / 2);
+        self.wait_until(every.max(POLL), |_| Ok(begun.elapsed() >= shortest))
             .await?;
 
         let longest = (shortest * LONGEST_WARM_UP).max(LEAST_LONGEST_WARM_UP);
         let overcommitted = self.scenario.overcommitted();
-        self.wait_until(SWITCH_LOOK, |run| {
+        let every = look_every(self.scenario.machine).min(SWITCH_LOOK);
+        self.wait_until(every, |run| {
             run.note_reported_preemption()?;
             let now = run.switches();
             not_descheduled.retain(|&(vcpu, switches)| now[vcpu].1 == switches);

@@ -7,14 +7,14 @@ use super::stop::{End, stop, wake_pausing};
 use super::watch::Watch;
 use super::{Interval, Record, Thread};
 use crate::scenario::{Length, Scenario, Torture};
-use crate::session::{POLL, Run, RunError, Stuck, entries, longest_wait, ns, with_control};
+use crate::session::{
+    POLL, Run, RunError, Stuck, entries, longest_wait, look_every, ns, with_control,
+};
 use guest::abi::{Task, phase};
 use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
 
-/// How often to look at a test while it goes on.
-const LOOK: Duration = Duration::from_millis(100);
 /// Longer than any test.
 const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
 
@@ -39,7 +39,7 @@ pub fn run(
     stat_interval: Duration,
     observer: &mut dyn Observer,
 ) -> Result<Record, RunError> {
-    with_control(|control| {
+    with_control(scenario.machine, |control| {
         control.carry_out(async |mut signalled| {
             observer.phase("launching");
             let mut run = Run::launch(scenario, None)?;
@@ -120,7 +120,7 @@ impl<'a> Test<'a> {
         } else {
             Duration::ZERO
         });
-        let mut looks = ticks(LOOK);
+        let mut looks = ticks(look_every(self.run.scenario.machine));
         let (mut interrupted, mut over, mut stuck) = (false, false, None);
         // Without any acquisition there is nothing to judge: it goes on until there is one, or until the
         // lock is found to be stuck.

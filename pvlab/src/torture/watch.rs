@@ -134,6 +134,9 @@ impl Watch {
     /// What there is to tell if a wake-up has been lost.
     pub(super) fn lost(&mut self, run: &Run<'_>) -> Result<Option<Stuck>, RunError> {
         let machine = &run.vms[0].machine;
+        if machine.is_stuck() {
+            return run.stuck(0).map(Some);
+        }
         let mut in_lock = false;
         for vcpu in 0..machine.region().layout().vcpus() {
             match machine.region().task(vcpu)? {

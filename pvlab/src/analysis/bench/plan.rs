@@ -167,7 +167,7 @@ impl BenchPlan {
     /// vCPUs for that many threads.
     pub fn vcpus(&self, threads: usize) -> usize {
         match self.run.machine {
-            MachineKind::Kvm => threads.min(self.vcpus),
+            MachineKind::Kvm | MachineKind::Simulated => threads.min(self.vcpus),
             MachineKind::Threads => threads,
         }
     }
@@ -178,12 +178,12 @@ impl BenchPlan {
         vcpus.max().unwrap_or(0)
     }
 
-    /// The scenario of a cell.
-    pub fn scenario(&self, cell: Cell) -> Scenario {
+    /// The scenario of a cell, in that round.
+    pub fn scenario(&self, cell: Cell, round: usize) -> Scenario {
         let threads = self.threads[cell.threads];
         let vcpus = self.vcpus(threads);
         let column = &self.columns[cell.column];
-        let mut scenario = self.run.clone();
+        let mut scenario = self.run.clone().in_round(round);
         scenario.vms = vec![VmSpec {
             lock: self.locks[cell.lock],
             vcpus,
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(plan.columns.len(), 3);
         let cells = plan.order(0);
         assert_eq!(cells.len(), 1);
-        assert_eq!(plan.scenario(cells[0]).workload.mix, Mix::Exclusive);
+        assert_eq!(plan.scenario(cells[0], 0).workload.mix, Mix::Exclusive);
     }
 
     #[test]
@@ -264,12 +264,12 @@ mod tests {
             threads: 1,
             column: 2,
         };
-        let scenario = plan.scenario(cell);
+        let scenario = plan.scenario(cell, 0);
         assert_eq!(scenario.workload.mix, Mix::ReadShare(0.5));
         assert_eq!(scenario.bench.unwrap().threads, 16);
         plan.columns[2].split = true;
-        assert_eq!(plan.scenario(cell).workload.mix, Mix::Readers(8));
+        assert_eq!(plan.scenario(cell, 0).workload.mix, Mix::Readers(8));
         plan.run.machine = MachineKind::Threads;
-        assert_eq!(plan.scenario(cell).vms[0].vcpus, 16);
+        assert_eq!(plan.scenario(cell, 0).vms[0].vcpus, 16);
     }
 }

@@ -6,20 +6,24 @@ mod values;
 
 pub(super) use error::BenchUsage;
 
-use super::args::{Common, FormatArg, MixArgs, OfferArgs, cpl, machine};
+use super::args::{Common, FormatArg, JobsArgs, MachineArgs, MixArgs, OfferArgs, cpl};
+use super::cells;
 use super::error::CliError;
 use super::output::Target;
-use super::progress::{Progress, Watcher};
-use super::values::{CpuList, LockArg, LockParser, PlacementArg};
+use super::progress::Progress;
+use super::request::jobs;
+use super::values::{LockArg, LockParser, PlacementArg};
 use super::{BROKEN, DONE, FAILED, complain};
 use crate::analysis::Ended;
 use crate::analysis::bench::{BenchPlan, BenchResult, Cell, Load, Ratio, RunFigures};
 use crate::host::Host;
+use crate::record::VmRecord;
 use crate::report::{BenchReport, Context};
-use crate::scenario::{BenchKind, Cpl, MachineKind};
-use crate::session::{self, Options, RunError};
+use crate::scenario::{BenchKind, Cpl};
+use crate::session::RunError;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -89,13 +93,10 @@ pub(super) struct BenchArgs {
     /// Time every acquisition, and report the longest waits. It makes short operations much slower.
     #[arg(long)]
     latency: bool,
-    /// Host CPUs to use, such as 0-1 or 0,2 [default: the first two that may be used].
-    #[arg(long, value_name = "LIST", value_parser = super::values::cpu_list)]
-    cpus: Option<CpuList>,
-    /// Where threads run: vCPUs of KVM guests, or host threads [default: kvm where /dev/kvm works, else
-    /// threads].
-    #[arg(long, value_parser = machine())]
-    machine: Option<MachineKind>,
+    #[command(flatten)]
+    machine: MachineArgs,
+    #[command(flatten)]
+    jobs: JobsArgs,
     /// Least time before the measurement of each run starts, with unit.
     #[arg(long, value_name = "TIME", default_value = "100ms",
           value_parser = super::values::duration)]
@@ -174,8 +175,7 @@ impl BenchArgs {
     /// The options that all runs have.
     fn common(&self, critical_ns: u64) -> Common {
         Common {
-            cpus: self.cpus.clone(),
-            machine: self.machine,
+            machine: self.machine.clone(),
             critical: Duration::from_nanos(critical_ns),
             outside: Duration::ZERO,
             lock_count: None,
@@ -208,8 +208,9 @@ enum End {
 pub(super) fn bench(args: &BenchArgs) -> Result<u8, CliError> {
     let host = Host::examine();
     let (plan, machine_reason) = plan::plan(args, &host)?;
+    let jobs = jobs(args.jobs, plan.run.machine)?;
     let target = Target::check(args.output.as_deref())?;
-    let (runs, end) = run_all(&plan);
+    let (runs, end) = run_all(&plan, jobs);
     let all = plan.order(0).len() * plan.rounds;
     if runs.is_empty() {
         match end {
@@ -232,10 +233,7 @@ pub(super) fn bench(args: &BenchArgs) -> Result<u8, CliError> {
         End::Interrupted | End::Failed(_) => Ended::Interrupted,
     };
     let done = runs.len();
-    let context = Context {
-        host,
-        machine_reason,
-    };
+    let context = Context::new(host, machine_reason, &plan.run);
     let report = BenchReport::new(context, BenchResult::new(plan, &runs, ended));
     target.write(&report.render(args.format.into()))?;
     match end {
@@ -256,41 +254,49 @@ pub(super) fn bench(args: &BenchArgs) -> Result<u8, CliError> {
 }
 
 /// The complete runs, and how they ended.
-fn run_all(plan: &BenchPlan) -> (Vec<(Cell, RunFigures)>, End) {
-    let cells = plan.order(0).len();
-    let mut progress = Progress::new(plan.rounds * cells, plan.expected());
+fn run_all(plan: &BenchPlan, jobs: usize) -> (Vec<(Cell, RunFigures)>, End) {
+    let places: Vec<_> = (0..plan.rounds)
+        .flat_map(|round| plan.order(round).into_iter().map(move |cell| (round, cell)))
+        .collect();
+    let cells = places.iter().map(|&(round, cell)| cells::Cell {
+        name: format!(
+            "round {}/{} {} {} threads {}",
+            round + 1,
+            plan.rounds,
+            plan.locks[cell.lock],
+            plan.threads[cell.threads],
+            plan.columns[cell.column].name,
+        ),
+        scenario: plan.scenario(cell, round),
+    });
+    let cells: Vec<_> = cells.collect();
+    let mut progress = Progress::new(cells.len(), plan.expected());
     let mut runs = Vec::new();
-    for round in 0..plan.rounds {
-        for cell in plan.order(round) {
-            let scenario = plan.scenario(cell);
-            let (lock, threads) = (plan.locks[cell.lock], plan.threads[cell.threads]);
-            progress.begin(format!(
-                "round {}/{} {lock} {threads} threads {}",
-                round + 1,
-                plan.rounds,
-                plan.columns[cell.column].name,
-            ));
-            let mut watcher = Watcher::new(&progress);
-            let record = match session::run(&scenario, &Options::default(), &mut watcher) {
-                Ok(record) => record,
-                Err(RunError::Interrupted) => return (runs, End::Interrupted),
-                Err(error) => return (runs, End::Failed(error)),
-            };
-            if let Some(vm) = record.vms.iter().find(|vm| !vm.exclusion.held()) {
-                let (exclusion, lock) = (vm.exclusion, &vm.lock);
-                let line = format!(
-                    "{lock} broke mutual exclusion: {} times somebody else was inside, {} \
-                     acquisitions but {} entries ({threads} threads)",
-                    exclusion.violations, exclusion.acquisitions, exclusion.entries
-                );
-                return (runs, End::Broken(line));
-            }
-            if record.interrupted {
-                return (runs, End::Interrupted);
-            }
-            runs.push((cell, RunFigures::of(plan.workload, &record)));
-            progress.end();
-        }
-    }
-    (runs, End::Complete)
+    let mut end = End::Complete;
+    cells::run_all(&cells, jobs, &mut progress, |number, result| {
+        let cell = places[number].1;
+        end = match result {
+            Ok(record) => match record.vms.iter().find(|vm| !vm.exclusion.held()) {
+                Some(vm) => End::Broken(broken(vm, plan.threads[cell.threads])),
+                None if record.interrupted => End::Interrupted,
+                None => {
+                    runs.push((cell, RunFigures::of(plan.workload, &record)));
+                    return ControlFlow::Continue(());
+                }
+            },
+            Err(RunError::Interrupted) => End::Interrupted,
+            Err(error) => End::Failed(error),
+        };
+        ControlFlow::Break(())
+    });
+    (runs, end)
+}
+
+fn broken(vm: &VmRecord, threads: usize) -> String {
+    let (exclusion, lock) = (vm.exclusion, &vm.lock);
+    format!(
+        "{lock} broke mutual exclusion: {} times somebody else was inside, {} acquisitions but {} \
+         entries ({threads} threads)",
+        exclusion.violations, exclusion.acquisitions, exclusion.entries
+    )
 }

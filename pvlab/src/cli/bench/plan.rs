@@ -48,7 +48,7 @@ pub(super) fn plan(args: &BenchArgs, host: &Host) -> Result<(BenchPlan, String),
         (MachineKind::Threads, Some(_)) => return Err(usage(BenchUsage::VcpusOfThreads)),
         // More are refused below.
         (MachineKind::Threads, None) => (most, most.min(WORD_VCPUS)),
-        (MachineKind::Kvm, given) => {
+        (MachineKind::Kvm | MachineKind::Simulated, given) => {
             let vcpus = given.unwrap_or(first.cpus.len());
             (vcpus, vcpus)
         }
@@ -223,7 +223,7 @@ fn check_threads(plan: &BenchPlan) -> Result<(), CliError> {
                 let most = WORD_VCPUS;
                 return Err(usage(BenchUsage::TooManyHostThreads { threads, most }));
             }
-            MachineKind::Kvm if threads > plan.vcpus * MAX_TASKS => {
+            MachineKind::Kvm | MachineKind::Simulated if threads > plan.vcpus * MAX_TASKS => {
                 return Err(usage(BenchUsage::TooManyThreads {
                     threads,
                     vcpus: plan.vcpus,

@@ -48,17 +48,18 @@ pub(super) fn csv(account: &Account) -> String {
     ];
     let header = first.map(str::to_owned).into_iter();
     let parts = Part::ALL.map(|part| format!("{}_ns", part.name()));
-    let mut text = csv::row(header.chain(parts).chain(COUNTS.map(str::to_owned)));
+    let header = header.chain(parts).chain(COUNTS.map(str::to_owned));
+    let mut text = csv::row(header.chain(["simulated".to_owned()]));
     for vm in &account.vms {
         for (number, tally) in vm.locks.iter().enumerate() {
-            text += &row(vm, &number.to_string(), tally);
+            text += &row(account, vm, &number.to_string(), tally);
         }
-        text += &row(vm, "all", &vm.total);
+        text += &row(account, vm, "all", &vm.total);
     }
     text
 }
 
-fn row(vm: &VmAccount, number: &str, tally: &Tally) -> String {
+fn row(account: &Account, vm: &VmAccount, number: &str, tally: &Tally) -> String {
     let first = [
         vm.vm.to_string(),
         vm.lock.to_owned(),
@@ -101,5 +102,6 @@ fn row(vm: &VmAccount, number: &str, tally: &Tally) -> String {
         tally.injected.holder_found_ns.to_string(),
         tally.injected.next_ns.to_string(),
     ];
-    csv::row(first.into_iter().chain(parts).chain(counts))
+    let cells = first.into_iter().chain(parts).chain(counts);
+    csv::row(cells.chain([account.simulated.to_string()]))
 }

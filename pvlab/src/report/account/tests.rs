@@ -53,6 +53,7 @@ fn stalled() -> Account {
     at(12_050, 2, step(1, Step::QueuedBehind(Some(3))));
     at(13_000, 3, on);
     let mut accountant = Accountant::new(&Setup {
+        simulated: false,
         vms: vec![VmSetup {
             lock: LockKind::PvQSpinLock,
             vcpus: 8,
@@ -65,6 +66,7 @@ fn stalled() -> Account {
 
 fn empty() -> Account {
     Accountant::new(&Setup {
+        simulated: false,
         vms: vec![VmSetup {
             lock: LockKind::Tas,
             vcpus: 1,

@@ -7,10 +7,9 @@ mod times;
 
 use super::csv::{maybe, row};
 use super::doc::{Block, render};
-use super::{Context, Format, to_json};
+use super::{Context, Format, Machine, to_json};
 use crate::analysis::Ended;
 use crate::analysis::bench::{BenchResult, CellResult, Column, Layout};
-use crate::host::Host;
 use crate::scenario::Scenario;
 use serde::Serialize;
 
@@ -25,9 +24,8 @@ pub struct BenchReport {
 #[derive(Serialize)]
 struct Json<'a> {
     schema: &'static str,
-    machine: &'static str,
-    machine_reason: &'a str,
-    host: &'a Host,
+    #[serde(flatten)]
+    machine: Machine<'a>,
     workload: &'static str,
     layout: Layout,
     ended: Ended,
@@ -76,9 +74,7 @@ impl BenchReport {
         let plan = &self.result.plan;
         Json {
             schema: "pvlab.bench/1",
-            machine: plan.run.machine.name(),
-            machine_reason: &self.context.machine_reason,
-            host: &self.context.host,
+            machine: self.context.machine(&plan.run),
             workload: plan.workload.name(),
             layout: plan.layout,
             ended: self.result.ended,
@@ -118,6 +114,7 @@ fn csv(result: &BenchResult) -> String {
         "contended",
         "read_wait_max_ns",
         "write_wait_max_ns",
+        "machine",
     ];
     let mut text = row(header.map(str::to_owned));
     for cell in &result.cells {
@@ -148,6 +145,7 @@ fn csv(result: &BenchResult) -> String {
             sum(|run| run.contended).to_string(),
             maybe(cell.runs.iter().filter_map(|r| r.read_wait_max_ns).max()),
             maybe(cell.runs.iter().filter_map(|r| r.write_wait_max_ns).max()),
+            result.plan.run.machine_name(),
         ]);
     }
     text

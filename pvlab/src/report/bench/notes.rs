@@ -6,7 +6,7 @@ use super::super::human::{count, plural, time};
 use crate::analysis::bench::{
     BenchPlan, BenchResult, CellResult, Layout, Load, Measure, RunFigures,
 };
-use crate::analysis::{Ended, never_told};
+use crate::analysis::{Ended, NOT_MEASURED, never_told};
 use crate::scenario::{BenchKind, Length, MachineKind, VmSpec};
 
 /// What was run.
@@ -82,8 +82,12 @@ pub(super) fn foot(result: &BenchResult) -> Vec<String> {
     if plan.rounds == 1 {
         lines.push("one round: nothing is known of the spread from run to run".to_owned());
     }
-    if plan.run.machine == MachineKind::Threads {
-        lines.push("threads were host threads: the host's scheduler takes its part".to_owned());
+    match plan.run.machine {
+        MachineKind::Kvm => {}
+        MachineKind::Threads => {
+            lines.push("threads were host threads: the host's scheduler takes its part".to_owned())
+        }
+        MachineKind::Simulated => lines.push(NOT_MEASURED.to_owned()),
     }
     let reported = runs().any(|(_, run)| run.preempted_reported);
     lines.extend(never_told(&plan.run, reported).map(str::to_owned));

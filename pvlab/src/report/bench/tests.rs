@@ -5,7 +5,7 @@ use crate::scenario::BenchKind;
 
 fn context() -> Context {
     Context {
-        host: Host::examine(),
+        host: None,
         machine_reason: "made up".to_owned(),
     }
 }

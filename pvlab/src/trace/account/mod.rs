@@ -68,6 +68,8 @@ use vm::Vm;
 pub struct Setup {
     /// The VMs, by number.
     pub vms: Vec<VmSetup>,
+    /// Whether the machine was simulated.
+    pub simulated: bool,
 }
 
 /// A VM of a trace.
@@ -84,6 +86,7 @@ pub struct VmSetup {
 /// Makes the account of a trace, event after event.
 #[derive(Debug)]
 pub struct Accountant {
+    simulated: bool,
     vms: Vec<Vm>,
     first: Option<u64>,
     now: u64,
@@ -95,6 +98,7 @@ impl Accountant {
     /// For a trace of these VMs.
     pub fn new(setup: &Setup) -> Self {
         Self {
+            simulated: setup.simulated,
             vms: setup.vms.iter().map(Vm::new).collect(),
             first: None,
             now: 0,
@@ -124,6 +128,7 @@ impl Accountant {
         let span_ns = end - self.first.unwrap_or(end);
         let vms = self.vms.into_iter().zip(0..);
         Account {
+            simulated: self.simulated,
             span_ns,
             events: self.events,
             foreign_events: self.foreign_events,

@@ -101,6 +101,8 @@ impl Serialize for Parts {
 /// The account of a trace.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Account {
+    /// Whether the machine was simulated: nothing was measured then.
+    pub simulated: bool,
     /// From the first event to the end.
     pub span_ns: u64,
     /// Events read.

@@ -328,6 +328,7 @@ impl World {
 
 fn accountant(kind: LockKind, vcpus: u16) -> Accountant {
     Accountant::new(&Setup {
+        simulated: false,
         vms: vec![VmSetup {
             lock: kind,
             vcpus: vcpus.into(),

@@ -26,7 +26,10 @@ impl Script {
 
     pub(super) fn with_vms(vms: &[VmSetup]) -> Self {
         Self {
-            setup: Setup { vms: vms.to_vec() },
+            setup: Setup {
+                vms: vms.to_vec(),
+                simulated: false,
+            },
             events: Vec::new(),
         }
     }

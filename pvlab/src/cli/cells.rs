@@ -1,0 +1,87 @@
+//! Runs of a command that are independent of each other: one after another on a real machine, side by side
+//! on simulated ones.
+
+use super::progress::{Progress, Watcher};
+use crate::record::Record;
+use crate::scenario::Scenario;
+use crate::session::{self, Observer, Options, RunError};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+/// A run.
+pub(super) struct Cell {
+    /// For people.
+    pub(super) name: String,
+    /// What to run.
+    pub(super) scenario: Scenario,
+}
+
+/// Runs the cells, at most `jobs` at the same time, and hands what came out to `each`, in the order of the
+/// cells, until it breaks; cells that are being run by then are run to their end.
+///
+/// What `each` is given does not depend on `jobs`, if the machine is simulated.
+pub(super) fn run_all(
+    cells: &[Cell],
+    jobs: usize,
+    progress: &mut Progress,
+    mut each: impl FnMut(usize, Result<Record, RunError>) -> ControlFlow<()>,
+) {
+    let jobs = jobs.min(cells.len());
+    if jobs <= 1 {
+        for (number, cell) in cells.iter().enumerate() {
+            progress.begin(cell.name.clone());
+            let result = run(cell, &mut Watcher::new(progress));
+            if each(number, result).is_break() {
+                return;
+            }
+            progress.end();
+        }
+        return;
+    }
+    let (next, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let (sender, results) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            let (sender, next, over) = (sender.clone(), &next, &over);
+            scope.spawn(move || {
+                while !over.load(Ordering::Relaxed) {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(cell) = cells.get(number) else {
+                        return;
+                    };
+                    // Nobody listens any more if it is over.
+                    let _ = sender.send((number, run(cell, &mut Silent)));
+                }
+            });
+        }
+        drop(sender);
+        let mut early = BTreeMap::new();
+        for (number, cell) in cells.iter().enumerate() {
+            progress.begin(cell.name.clone());
+            while !early.contains_key(&number) {
+                // The threads send until all cells are done.
+                let Ok((number, result)) = results.recv() else {
+                    return;
+                };
+                early.insert(number, result);
+            }
+            let result = early.remove(&number);
+            if result.is_none_or(|result| each(number, result).is_break()) {
+                over.store(true, Ordering::Relaxed);
+                return;
+            }
+            progress.end();
+        }
+    });
+}
+
+fn run(cell: &Cell, observer: &mut dyn Observer) -> Result<Record, RunError> {
+    session::run(&cell.scenario, &Options::default(), observer)
+}
+
+/// Several runs at the same time have no phase to show.
+struct Silent;
+
+impl Observer for Silent {}

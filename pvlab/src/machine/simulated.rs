@@ -1,0 +1,276 @@
+//! vCPUs of a simulated machine, which all VMs of a scenario share.
+//!
+//! Its time is that of the control plane, which stands still while there is anything to do
+//! (`session::control`): whenever somebody looks at a VM, the machine runs until then.
+#![allow(unsafe_code)] // The machine is told where the VMs' regions are.
+
+use super::{RunningVm, Started, Switches};
+use crate::scenario::{Scenario, Simulated, whole_ns};
+use crate::session::RunError;
+use guest::abi::{Params, Task};
+use rustix::process::Pid;
+use sim::{Said, Simulation, Spec, SpecError, VmConfig};
+use std::cell::{RefCell, RefMut};
+use std::collections::BTreeMap;
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::sync::mpsc::{self, UnboundedSender};
+use tokio::time::Instant;
+use vmm::host_trace::{ExitReason, HostEvent, HostStep};
+use vmm::switches::{Switch, SwitchKind};
+use vmm::thread::ThreadStats;
+use vmm::{Event, Region, VmmError};
+
+/// Frequency of the machine's clock: it counts nanoseconds.
+const KHZ: u64 = 1_000_000;
+
+/// The names of all simulated machines.
+pub fn presets() -> impl Iterator<Item = &'static str> {
+    sim::presets::names()
+}
+
+/// What a simulated machine is like.
+///
+/// # Errors
+/// If there is no such preset, or it cannot be changed like that.
+pub fn spec(simulated: &Simulated) -> Result<Spec, SpecError> {
+    let mut spec = sim::presets::find(&simulated.preset)?;
+    for assignment in &simulated.set {
+        spec.set(assignment)?;
+    }
+    spec.check()?;
+    Ok(spec)
+}
+
+/// A machine and its VMs.
+#[derive(Debug)]
+struct Machine {
+    /// Dropped first: it uses all that follows.
+    simulation: RefCell<Simulation>,
+    regions: Vec<Region>,
+    events: Vec<UnboundedSender<Event>>,
+    switched_on: Instant,
+}
+
+/// Switches a machine on, with a VM for each of `vms`: what it is told, and on which CPUs each of its vCPUs
+/// may run.
+pub(super) fn start(
+    scenario: &Scenario,
+    simulated: &Simulated,
+    vms: Vec<(Params, Vec<Vec<usize>>)>,
+) -> Result<Vec<Started>, RunError> {
+    let options = sim::Options {
+        seed: scenario.seed,
+        rules: Vec::new(),
+        tracing: vms.iter().any(|(params, _)| params.trace_records > 0),
+    };
+    let mut simulation = Simulation::new(&spec(simulated)?, options);
+    let (mut regions, mut events, mut receivers) = (Vec::new(), Vec::new(), Vec::new());
+    for (mut params, affinity) in vms {
+        params.tsc_khz = KHZ;
+        let region = Region::in_process(&params).map_err(VmmError::from)?;
+        let config = VmConfig {
+            layout: region.layout(),
+            region: region.host_address().map_err(VmmError::from)?,
+            affinity,
+            instrumented: params.instrumented(),
+        };
+        regions.push(region);
+        // SAFETY: the region is laid out and filled in like that, and lives as long as the simulation, with
+        // which it is dropped, but after it (`Machine`; here, as it was declared before). `Machine` and the
+        // region are of one thread, which either runs the simulation or uses the region.
+        unsafe { simulation.add_vm(&config) }?;
+        let (sender, receiver) = mpsc::unbounded_channel();
+        events.push(sender);
+        receivers.push(receiver);
+    }
+    for &cpu in scenario.cpus.iter().cycle().take(scenario.noise) {
+        simulation.add_noise(cpu)?;
+    }
+    let machine = Rc::new(Machine {
+        simulation: RefCell::new(simulation),
+        regions,
+        events,
+        switched_on: Instant::now(),
+    });
+    let vm = |(number, receiver)| {
+        let machine = Rc::clone(&machine);
+        let vm: Box<dyn RunningVm> = Box::new(Vm { machine, number });
+        (vm, receiver)
+    };
+    Ok(receivers.into_iter().enumerate().map(vm).collect())
+}
+
+impl Machine {
+    /// The simulation, at the time that it is now.
+    fn now(&self) -> RefMut<'_, Simulation> {
+        let ns = whole_ns(self.switched_on.elapsed());
+        let mut simulation = self.simulation.borrow_mut();
+        if simulation.now_ns() < ns {
+            simulation.run_until(ns);
+            for outcome in simulation.take_outcomes() {
+                let vcpu = outcome.vcpu;
+                let event = match outcome.what {
+                    Said::Done => Event::Done { vcpu },
+                    Said::Panicked(message) => Event::Panicked { vcpu, message },
+                    Said::Log(message) => Event::Log { vcpu, message },
+                };
+                // Nobody listens any more if the VM has been dropped.
+                let _ = self.events[outcome.vm].send(event);
+            }
+        }
+        simulation
+    }
+}
+
+/// A VM of a machine.
+struct Vm {
+    machine: Rc<Machine>,
+    number: usize,
+}
+
+impl Vm {
+    fn stats(&self, vcpu: usize) -> sim::VcpuStats {
+        self.machine.now().vcpu_stats(self.number, vcpu)
+    }
+}
+
+impl RunningVm for Vm {
+    fn region(&self) -> &Region {
+        drop(self.machine.now());
+        &self.machine.regions[self.number]
+    }
+
+    fn khz(&self) -> u64 {
+        KHZ
+    }
+
+    fn now(&self) -> u64 {
+        self.machine.now().now_ns()
+    }
+
+    fn kick(&self, vcpu: usize) -> Result<(), VmmError> {
+        self.machine.now().kick(self.number, vcpu);
+        Ok(())
+    }
+
+    fn tid(&self, _vcpu: usize) -> Option<Pid> {
+        None
+    }
+
+    fn thread(&self, vcpu: usize) -> ThreadStats {
+        let stats = self.stats(vcpu);
+        ThreadStats {
+            cpu: Duration::from_nanos(stats.cpu_ns),
+            queued: Duration::from_nanos(stats.queued_ns),
+            voluntary_switches: stats.voluntary_switches,
+            involuntary_switches: stats.involuntary_switches,
+        }
+    }
+
+    fn cpu_time(&self, vcpu: usize) -> Duration {
+        Duration::from_nanos(self.stats(vcpu).cpu_ns)
+    }
+
+    fn record_switches(&self, vcpu: usize) -> Option<io::Result<Box<dyn Switches>>> {
+        // What was before does not count.
+        self.machine.now().take_switches(self.number, vcpu);
+        Some(Ok(Box::new(Recorder {
+            machine: Rc::clone(&self.machine),
+            vm: self.number,
+            vcpu,
+        })))
+    }
+
+    fn host_now(&self) -> u64 {
+        self.now()
+    }
+
+    fn host_clocks(&self) -> (u64, u64) {
+        (self.now(), self.now())
+    }
+
+    fn exits(&self, vcpu: usize) -> BTreeMap<String, u64> {
+        let exits = self.stats(vcpu).exits.into_iter();
+        exits.map(|(kind, n)| (kind.to_owned(), n)).collect()
+    }
+
+    fn kvm_stats(&self, _vcpu: usize) -> BTreeMap<String, u64> {
+        BTreeMap::new()
+    }
+
+    fn tsc_offset(&self) -> u64 {
+        0
+    }
+
+    fn take_host_events(&self, vcpu: usize) -> Vec<HostEvent> {
+        let steps = self.machine.now().take_steps(self.number, vcpu);
+        let event = |(ticks, what)| HostEvent {
+            ticks,
+            what: step(what),
+        };
+        steps.into_iter().map(event).collect()
+    }
+
+    fn is_halted(&self, vcpu: usize) -> bool {
+        self.machine.now().is_halted(self.number, vcpu)
+    }
+
+    fn is_stuck(&self) -> bool {
+        self.machine.now().is_stuck(self.number)
+    }
+
+    fn stop(&mut self) {}
+
+    fn states(&self) -> Vec<String> {
+        let simulation = self.machine.now();
+        let region = &self.machine.regions[self.number];
+        (0..region.layout().vcpus())
+            .map(|vcpu| match region.task(vcpu) {
+                Ok(Task::Working) => simulation.state(self.number, vcpu),
+                Ok(task) => format!("{} ({task:?})", simulation.state(self.number, vcpu)),
+                Err(e) => e.to_string(),
+            })
+            .collect()
+    }
+}
+
+fn step(step: sim::HostStep) -> HostStep {
+    match step {
+        sim::HostStep::ExitHalt => HostStep::Exit(ExitReason::Halt),
+        sim::HostStep::ExitYield => HostStep::Exit(ExitReason::Yield),
+        sim::HostStep::ExitPreempt => HostStep::Exit(ExitReason::Preempt),
+        sim::HostStep::ExitPause => HostStep::Exit(ExitReason::Other),
+        sim::HostStep::Enter => HostStep::Enter,
+        sim::HostStep::Blocked => HostStep::Blocked,
+        sim::HostStep::Unblocked => HostStep::Unblocked,
+        sim::HostStep::Injected(ns) => HostStep::Injected(ns),
+    }
+}
+
+/// Switches of a vCPU, which the machine notes if it is traced.
+#[derive(Debug)]
+struct Recorder {
+    machine: Rc<Machine>,
+    vm: usize,
+    vcpu: usize,
+}
+
+impl Switches for Recorder {
+    fn drain(&mut self, each: &mut dyn FnMut(Switch)) -> u64 {
+        let switches = self.machine.now().take_switches(self.vm, self.vcpu);
+        for switch in switches {
+            each(Switch {
+                raw_ns: switch.at_ns,
+                cpu: switch.cpu,
+                kind: match switch.kind {
+                    sim::SwitchKind::In => SwitchKind::In,
+                    sim::SwitchKind::Out => SwitchKind::Out,
+                    sim::SwitchKind::OutPreempted => SwitchKind::OutPreempted,
+                },
+            });
+        }
+        0
+    }
+}

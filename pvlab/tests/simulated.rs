@@ -1,0 +1,289 @@
+//! The commands on a simulated machine: the same reports, made of virtual time alone.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Few vCPUs and little time: tests run unoptimised.
+const SHORT: &str = "--machine sim:broadwell-ex-4s --warm-up 1ms --duration 2ms";
+
+fn command(line: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pvlab"));
+    command.args(line.split_whitespace()).env_remove("RUST_LOG");
+    command
+}
+
+fn pvlab(line: &str) -> Output {
+    command(line).output().unwrap()
+}
+
+fn stdout(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).unwrap()
+}
+
+/// The standard output of a command that has succeeded.
+fn done(line: &str) -> String {
+    let output = pvlab(line);
+    assert_eq!(output.status.code(), Some(0), "{line}: {}", stderr(&output));
+    assert_eq!(stderr(&output), "", "{line}");
+    stdout(&output).to_owned()
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn a_comparison_is_the_same_to_the_last_bit_in_any_process_with_any_number_of_jobs() {
+    let line = format!(
+        "compare {SHORT} --locks ticket,pv-qspinlock --vcpus 6 --cpus 0-7 --rounds 2 --seed 7 \
+         --format json"
+    );
+    let reports: Vec<_> = ["", "--jobs 1", "--jobs 2"]
+        .map(|jobs| done(&format!("{line} {jobs}")))
+        .into();
+    assert_eq!(reports[0], reports[1]);
+    assert_eq!(reports[0], reports[2]);
+
+    let report = json(&reports[0]);
+    assert_eq!(report["machine"], "sim:broadwell-ex-4s");
+    assert_eq!(report["simulated"], true);
+    assert_eq!(report["host"], Value::Null);
+    assert_eq!(report["scenario"]["run"]["machine"], "sim");
+    let results = report["results"].as_array().unwrap();
+    for result in results {
+        let rounds = result["throughput"]["rounds"].as_array().unwrap();
+        assert_ne!(rounds[0], rounds[1], "each round has a seed of its own");
+        assert!(result["acquisitions"].as_u64().unwrap() > 0);
+    }
+    let other = done(&line.replace("--seed 7", "--seed 9"));
+    assert_ne!(reports[0], other);
+}
+
+#[test]
+fn measurements_are_as_long_as_asked() {
+    let line = format!("run {SHORT} --lock tas --vcpus 2 --format json");
+    let record = &json(&done(&line))["record"];
+    assert_eq!(record["measured_s"], 0.002);
+    assert_eq!(record["start"]["warm_up_ms"], 1.0);
+    for vcpu in record["vms"][0]["vcpus"].as_array().unwrap() {
+        // A CPU each, which nobody else wants.
+        assert_eq!(vcpu["cpu_ns"], 2_000_000, "{vcpu}");
+    }
+}
+
+#[test]
+fn the_last_of_several_rounds_is_a_run_with_the_seed_after() {
+    let compare = json(&done(&format!(
+        "compare {SHORT} --locks tas --vcpus 3 --rounds 2 --seed 4 --format json"
+    )));
+    let run = json(&done(&format!(
+        "run {SHORT} --lock tas --vcpus 3 --seed 5 --format json"
+    )));
+    let acquisitions = run["summaries"][0]["acquisitions"].as_f64().unwrap();
+    let rate = &compare["results"][0]["throughput"]["rounds"][1];
+    assert_eq!(*rate, acquisitions / 0.002);
+}
+
+#[test]
+fn every_format_says_that_nothing_was_measured() {
+    let line = format!("run {SHORT} --lock qspinlock --vcpus 2 --set kick_ns=2us --seed 7");
+    for format in ["table", "markdown"] {
+        let text = done(&format!("{line} --format {format}"));
+        assert!(
+            text.contains("machine: sim:broadwell-ex-4s (simulated, 4 sockets"),
+            "{text}"
+        );
+        assert!(text.contains("kick_ns=2us), seed 7"), "{text}");
+        assert!(text.contains("nothing was measured"), "{text}");
+    }
+    let csv = done(&format!("{line} --format csv"));
+    for row in csv.lines().skip(1) {
+        assert!(row.ends_with(",sim:broadwell-ex-4s"), "{row}");
+    }
+    let report = json(&done(&format!("{line} --format json")));
+    assert_eq!(
+        report["record"]["scenario"]["simulated"],
+        serde_json::json!({"preset": "broadwell-ex-4s", "set": ["kick_ns=2us"]})
+    );
+    assert_eq!(report["warnings"][0]["code"], "simulated");
+}
+
+#[test]
+fn a_parameter_matters() {
+    let line = format!("run {SHORT} --lock tas --vcpus 2 --format json");
+    let acquisitions = |report: String| {
+        json(&report)["summaries"][0]["acquisitions"]
+            .as_u64()
+            .unwrap()
+    };
+    let slow = acquisitions(done(&format!("{line} --set transfer_socket_ns=2us")));
+    assert!(acquisitions(done(&line)) > slow);
+}
+
+#[test]
+fn a_deadlock_is_found_at_once_and_told() {
+    let begun = Instant::now();
+    // Whoever nobody waits for goes on to its last acquisition, and the others sleep for ever.
+    let output = pvlab(
+        "run --machine sim:broadwell-ex-4s --cpus 0-1 --lock pv-qspinlock --vcpus 4 --warm-up 1ms \
+         --iterations 2000 --watchdog 3600s --spin-threshold 100 --drop-kicks",
+    );
+    assert_eq!(output.status.code(), Some(1));
+    let text = stderr(&output);
+    assert!(text.contains("it is stuck"), "{text}");
+    assert!(text.contains("a wake-up was lost"), "{text}");
+    assert!(text.contains("halted, off CPU"), "{text}");
+    // Not after an hour, of whichever time.
+    assert!(begun.elapsed() < Duration::from_secs(60));
+}
+
+#[test]
+fn torture_tells_a_sound_lock_from_one_whose_wake_ups_are_lost() {
+    let line = "torture --machine sim:broadwell-ex-4s --cpus 0-1 --writers 3 --duration 20ms \
+                --stutter 5ms --long-hold 1ms --lock pv-qspinlock --spin-threshold 100";
+    let text = done(line);
+    assert!(text.contains("End of test: SUCCESS"), "{text}");
+    assert!(text.contains("shuffle_interval=0"), "{text}");
+    assert_eq!(text, done(line), "the same twice");
+    let output = pvlab(&format!("{line} --drop-kicks"));
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(stdout(&output).contains("the lock is stuck"));
+}
+
+#[test]
+fn traces_are_the_same_twice_and_account_for_all_waiting() {
+    let file = |name: &str| {
+        let name = format!("pvlab-simulated-{}-{name}.jsonl", std::process::id());
+        std::env::temp_dir().join(name)
+    };
+    let trace = |path: &PathBuf| {
+        let line = format!(
+            "trace {SHORT} --lock pv-qspinlock --vcpus 4 --cpus 0-1 --spin-threshold 256 --account json -o"
+        );
+        let output = command(&line).arg(path).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let events = std::fs::read(path).unwrap();
+        std::fs::remove_file(path).unwrap();
+        (stdout(&output).to_owned(), events)
+    };
+    let first = trace(&file("a"));
+    assert!(first == trace(&file("b")), "the same twice");
+    let (account, events) = first;
+    let account = json(&account);
+    assert_eq!(account["simulated"], true);
+    assert_eq!(account["sum_violations"], 0);
+    assert_eq!(account["vms"][0]["vcpus_without_switches"], 0);
+    let header = json(
+        std::str::from_utf8(&events)
+            .unwrap()
+            .lines()
+            .next()
+            .unwrap(),
+    );
+    assert_eq!(header["simulated"], true);
+}
+
+#[test]
+fn microbenchmarks_run_tasks_on_simulated_vcpus() {
+    for (workload, locks) in [("rwsem-bench", "rwsem"), ("pipe", "mutex")] {
+        let report = json(&done(&format!(
+            "bench {workload} {SHORT} --locks {locks} --threads 4 --vcpus 2 --rounds 1 --format json"
+        )));
+        assert_eq!(report["simulated"], true);
+        for cell in report["cells"].as_array().unwrap() {
+            let run = &cell["runs"][0];
+            assert!(run["operations"].as_u64().unwrap() > 0, "{workload}: {run}");
+            // With rwsem-bench, tasks that do not sleep take turns of milliseconds.
+            let all = run["thread_min"].as_u64().unwrap() > 0;
+            assert!(all || workload != "pipe", "{run}");
+        }
+    }
+}
+
+#[test]
+fn several_vms_share_the_machine_with_its_noise() {
+    let report = json(&done(&format!(
+        "run {SHORT} --vm lock=tas,vcpus=2 --vm lock=ticket,vcpus=2 --cpus 0-1 --noise 2 --format json"
+    )));
+    let vms = report["record"]["vms"].as_array().unwrap();
+    let used: u64 = (vms.iter())
+        .flat_map(|vm| vm["vcpus"].as_array().unwrap())
+        .map(|vcpu| vcpu["cpu_ns"].as_u64().unwrap())
+        .sum();
+    assert!(used < 4_000_000, "the noise has had its part: {used}");
+    assert!(vms.iter().all(|vm| vm["exclusion"]["violations"] == 0));
+}
+
+#[test]
+fn wrong_machines_and_parameters_are_told_in_one_line_with_a_suggestion() {
+    for (options, says) in [
+        (
+            "--machine sim:broadwel-ex-4s",
+            "did you mean 'broadwell-ex-4s'?",
+        ),
+        ("--machine sym:x", "write kvm, threads or sim:NAME"),
+        (
+            "--machine sim:broadwell-ex-4s --set kick_nz=1",
+            "did you mean 'kick_ns'?",
+        ),
+        (
+            "--machine sim:broadwell-ex-4s --set kick_ns=soon",
+            "kick_ns: 'soon' is not a number",
+        ),
+        (
+            "--machine sim:broadwell-ex-4s --set links=9",
+            "4 sockets cannot have 9 links",
+        ),
+        (
+            "--machine threads --set kick_ns=1",
+            "--set is of simulated machines",
+        ),
+        (
+            "--machine sim:broadwell-ex-4s --cpus 111-112",
+            "online are 0-111",
+        ),
+        (
+            "--machine sim:broadwell-ex-4s --vcpus 16384",
+            "the lock word can name no more",
+        ),
+        ("--machine sim:broadwell-ex-4s --cpl 3", "--cpl is of KVM"),
+    ] {
+        let output = pvlab(&format!("run --lock tas {options}"));
+        assert_eq!(output.status.code(), Some(2), "{options}");
+        let text = stderr(&output);
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(text.contains(says), "{options}: {text}");
+    }
+    let output = pvlab("compare --machine threads --jobs 2");
+    assert_eq!(output.status.code(), Some(2));
+    for option in ["--writer-fifo", "--shuffle-interval 1s"] {
+        let output = pvlab(&format!(
+            "torture --machine sim:broadwell-ex-4s --lock tas --writers 1 {option}"
+        ));
+        assert_eq!(output.status.code(), Some(2), "{option}");
+        assert!(stderr(&output).contains("is of real machines"));
+    }
+}
+
+#[test]
+fn a_simulated_run_can_be_interrupted() {
+    let child = command("run --lock tas --vcpus 4 --machine sim:broadwell-ex-4s --duration 3600s")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("interrupted"));
+}
