@@ -1,6 +1,7 @@
 //! The laboratory: scenario -> machine -> record -> analysis -> report.
 
 pub mod analysis;
+pub mod calibrate;
 pub mod cli;
 pub mod doctor;
 pub mod host;

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::path::Path;
 
 /// What a parameter's value is measured in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -268,6 +269,14 @@ pub enum SpecError {
         /// What was given.
         value: f64,
     },
+    /// The file of a preset cannot be read, or is none.
+    #[error("cannot use {file} as a simulated machine: {why}")]
+    File {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The text of a preset.
     #[error("not a preset of a machine: {0}")]
     Syntax(String),
@@ -351,6 +360,19 @@ impl Spec {
         }
         spec.check()?;
         Ok(spec)
+    }
+
+    /// Reads a preset from a file.
+    ///
+    /// # Errors
+    /// As [`Self::from_toml`], or if the file cannot be read.
+    pub fn from_file(path: &Path) -> Result<Self, SpecError> {
+        let text = std::fs::read_to_string(path).map_err(|e| e.to_string());
+        text.and_then(|text| Self::from_toml(&text).map_err(|e| e.to_string()))
+            .map_err(|why| SpecError::File {
+                file: path.display().to_string(),
+                why,
+            })
     }
 
     /// Changes one parameter: `name=value`.

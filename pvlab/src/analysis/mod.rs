@@ -6,6 +6,7 @@ mod plan;
 mod sharing;
 pub mod stats;
 mod summary;
+mod validation;
 pub mod waits;
 mod warning;
 
@@ -13,6 +14,7 @@ pub use compare::{Comparison, Ended, LockResult, Ratio, Throughput, Verdict};
 pub use plan::Plan;
 pub use sharing::{Sharing, Side};
 pub use summary::{Exclusion, Fairness, Run, Summary};
+pub use validation::{Side as ValidationSide, ValidationCell};
 pub use waits::WaitNs;
 pub use warning::Warning;
 pub(crate) use warning::{NOT_MEASURED, never_told, of_run as warnings_of_run};

@@ -1,10 +1,10 @@
 //! Commands and options.
 
 use super::bench::{self, BenchArgs};
-use super::torture;
 use super::values::{
     self, CpuList, LockArg, LockParser, MachineArg, MachineParser, PlacementArg, VmArg,
 };
+use super::{calibrate, torture, validate};
 use crate::report::Format;
 use crate::scenario::{Cpl, Preempt};
 use crate::trace::collect::DEFAULT_RECORDS;
@@ -101,6 +101,12 @@ pub(super) enum Command {
     /// Tell what this host is, what halts and kicks cost on it, and what will not work.
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),
+    /// Measure this host, and write a preset of a simulated machine like it.
+    #[command(after_help = calibrate::EXAMPLES)]
+    Calibrate(Box<calibrate::CalibrateArgs>),
+    /// Run the same on this host and on a simulated machine, and tell how far they are apart.
+    #[command(after_help = validate::EXAMPLES)]
+    Validate(Box<validate::ValidateArgs>),
     /// List the locks.
     #[command(after_help = LOCKS_EXAMPLES)]
     Locks(LocksArgs),
@@ -217,7 +223,7 @@ pub(super) struct JobsArgs {
 }
 
 /// Options of every command that runs guests.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(super) struct Common {
     #[command(flatten)]
     pub(super) machine: MachineArgs,
@@ -293,7 +299,7 @@ pub(super) struct OfferArgs {
 }
 
 /// Who takes which lock, and how.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(super) struct MixArgs {
     /// Share of reads in each vCPU's acquisitions, such as 80%, or its reads to its writes, such as
     /// 4:1; for reader-writer locks.

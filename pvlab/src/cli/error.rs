@@ -2,6 +2,7 @@
 
 use super::bench::BenchUsage;
 use super::output;
+use crate::calibrate::CalibrateError;
 use crate::trace::{CollectError, read, sink};
 use crate::{doctor, host, session};
 use sim::SpecError;
@@ -45,6 +46,9 @@ pub enum CliError {
     /// The run failed.
     #[error(transparent)]
     Session(#[from] session::RunError),
+    /// The host could not be calibrated.
+    #[error(transparent)]
+    Calibrate(#[from] CalibrateError),
     /// The host could not be examined.
     #[error(transparent)]
     Doctor(#[from] doctor::DoctorError),
@@ -63,6 +67,7 @@ impl CliError {
             | Self::NoKvm { .. }
             | Self::NotX86 { .. }
             | Self::Output(_)
+            | Self::Calibrate(_)
             | Self::Doctor(_) => super::FAILED,
         }
     }

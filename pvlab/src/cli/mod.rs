@@ -9,6 +9,7 @@
 
 mod args;
 mod bench;
+mod calibrate;
 mod cells;
 mod compare;
 mod error;
@@ -23,6 +24,7 @@ mod request;
 mod run;
 mod torture;
 mod trace;
+mod validate;
 mod values;
 
 pub use args::Cli;
@@ -64,6 +66,8 @@ fn dispatch(cli: Cli) -> Result<u8, CliError> {
         Command::Run(args) => run::run(&args),
         Command::Trace(args) => trace::trace(&args),
         Command::Torture(args) => torture::torture(&args),
+        Command::Calibrate(args) => calibrate::run(&args),
+        Command::Validate(args) => validate::run(&args),
         Command::Doctor(args) => {
             let target = output::Target::check(args.output.as_deref())?;
             target.write(&doctor::run(args.format.into())?)?;

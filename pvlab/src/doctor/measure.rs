@@ -98,7 +98,7 @@ fn wait((vm, events): &mut Started, machine: MachineKind, task: Task) -> Result<
 }
 
 /// Measures halts, kicks and yields between two vCPUs on those host CPUs.
-pub(super) fn costs(machine: MachineKind, cpus: [usize; 2]) -> Result<Costs, DoctorError> {
+pub(crate) fn costs(machine: MachineKind, cpus: [usize; 2]) -> Result<Costs, DoctorError> {
     let affinity = cpus.iter().map(|&cpu| vec![cpu]).collect();
     let mut started = launch(machine, Workload::Probe, affinity)?;
     wait(&mut started, machine, Task::Done)?;

@@ -9,6 +9,7 @@ use crate::scenario::MachineKind;
 use serde::Serialize;
 
 pub use measure::DoctorError;
+pub(crate) use measure::costs;
 
 /// What was found.
 #[derive(Debug, Serialize)]

@@ -13,6 +13,7 @@ use sim::{Said, Simulation, Spec, SpecError, VmConfig};
 use std::cell::{RefCell, RefMut};
 use std::collections::BTreeMap;
 use std::io;
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::mpsc::{self, UnboundedSender};
@@ -33,9 +34,12 @@ pub fn presets() -> impl Iterator<Item = &'static str> {
 /// What a simulated machine is like.
 ///
 /// # Errors
-/// If there is no such preset, or it cannot be changed like that.
+/// If there is no such preset, or file of one (named *.toml), or it cannot be changed like that.
 pub fn spec(simulated: &Simulated) -> Result<Spec, SpecError> {
-    let mut spec = sim::presets::find(&simulated.preset)?;
+    let mut spec = match simulated.preset.strip_suffix(".toml") {
+        Some(_) => Spec::from_file(Path::new(&simulated.preset))?,
+        None => sim::presets::find(&simulated.preset)?,
+    };
     for assignment in &simulated.set {
         spec.set(assignment)?;
     }

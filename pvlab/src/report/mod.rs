@@ -12,12 +12,14 @@ pub mod human;
 mod mix;
 mod run;
 mod torture;
+mod validate;
 
 pub use bench::BenchReport;
 pub use compare::CompareReport;
 pub use headline::headline;
 pub use run::{RunReport, interval_lines};
 pub use torture::TortureReport;
+pub use validate::ValidateReport;
 
 use crate::host::Host;
 use crate::scenario::{MachineKind, Scenario};

@@ -1,0 +1,67 @@
+//! `pvlab calibrate`.
+
+use super::args::Common;
+use super::error::{CliError, Usage};
+use super::output::Target;
+use super::progress::{Progress, Watcher};
+use super::request::{Guests, request};
+use super::values::LockArg;
+use super::{DONE, complain};
+use crate::calibrate::{FITTED_LOCKS, calibrate, to_toml};
+use crate::host::Host;
+use crate::report::human::{rate, ratio};
+use crate::scenario::{Length, MachineKind};
+use clap::Args;
+use guest::abi::Dispatch;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  pvlab calibrate -o host.toml                      takes about 20 s; the host should be quiet
+  pvlab compare --machine sim:./host.toml --vcpus 8 --cpus 0-1
+  pvlab validate --against sim:./host.toml          how far it is from this host";
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct CalibrateArgs {
+    /// Write the preset to this file instead of standard output.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Length of the runs that are fitted to.
+const DURATION: Duration = Duration::from_millis(500);
+
+/// Measures this host, and writes a preset of it.
+pub(super) fn run(args: &CalibrateArgs) -> Result<u8, CliError> {
+    let host = Host::examine();
+    let lock = LockArg {
+        kind: Some(FITTED_LOCKS[0]),
+        dispatch: Dispatch::Direct,
+    };
+    let guests = Guests::One {
+        lock,
+        vcpus: Some(2),
+    };
+    let scenario = request(&args.common, guests, Length::Duration(DURATION), &host)?.scenario;
+    if scenario.machine == MachineKind::Simulated {
+        return Err(Usage::OnlyReal("pvlab calibrate").into());
+    }
+    let target = Target::check(args.output.as_deref())?;
+    let mut progress = Progress::new(1, None);
+    progress.begin("calibrating".to_owned());
+    let calibration = calibrate(&scenario, &mut Watcher::new(&progress))?;
+    progress.end();
+    target.write(&to_toml(&calibration.spec))?;
+    for (lock, real, simulated) in calibration.cells {
+        complain(&format!(
+            "{lock}, 2 vCPUs on 2 CPUs: {} here, {} simulated, {} times",
+            rate(real),
+            rate(simulated),
+            ratio(simulated / real),
+        ));
+    }
+    Ok(DONE)
+}

@@ -1,0 +1,172 @@
+//! `pvlab validate`.
+
+use super::args::{Common, JobsArgs, ReportArgs};
+use super::cells::{self, Cell};
+use super::error::{CliError, Usage};
+use super::output::Target;
+use super::progress::Progress;
+use super::request::{Guests, jobs, request};
+use super::run::expected;
+use super::values::{self, LockArg, LockParser, MachineArg, MachineParser};
+use super::{DONE, FAILED, complain};
+use crate::analysis::ValidationCell;
+use crate::calibrate::twin;
+use crate::host::Host;
+use crate::record::Record;
+use crate::report::{Context, ValidateReport};
+use crate::scenario::{Length, Lock, MachineKind, Scenario, Simulated, VmSpec};
+use crate::session::RunError;
+use clap::Args;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  pvlab validate                                        this host against the preset 'here'
+  pvlab calibrate -o host.toml && pvlab validate --against sim:./host.toml
+  pvlab validate --locks tas,pv-qspinlock --vcpus 8 --rounds 5 --format csv";
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ValidateArgs {
+    /// The simulated machine.
+    #[arg(long, value_name = "MACHINE", value_parser = MachineParser, default_value = "sim:here")]
+    against: MachineArg,
+    /// Locks, separated by commas.
+    #[arg(long, value_name = "LOCKS", value_delimiter = ',', value_parser = LockParser,
+          default_value = "tas,ticket,qspinlock,pv-qspinlock")]
+    locks: Vec<LockArg>,
+    /// Numbers of vCPUs, separated by commas.
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = values::vcpus,
+          default_value = "4,8,16,48")]
+    vcpus: Vec<usize>,
+    /// Length of each measurement, real and simulated, with unit, not counting the warm-up.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::nonzero_duration)]
+    duration: Duration,
+    /// How often each cell is run on either machine.
+    #[arg(long, value_name = "N", default_value = "3", value_parser = values::rounds)]
+    rounds: usize,
+    #[command(flatten)]
+    jobs: JobsArgs,
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    report: ReportArgs,
+}
+
+/// Runs every cell on both machines, and reports how far they are apart.
+pub(super) fn run(args: &ValidateArgs) -> Result<u8, CliError> {
+    let host = Host::examine();
+    let MachineArg::Simulated(against) = &args.against else {
+        return Err(Usage::NotSimulated {
+            option: "--against",
+            machine: "real",
+        }
+        .into());
+    };
+    let simulated = Simulated {
+        preset: against.clone(),
+        set: args.common.machine.set.clone(),
+    };
+    crate::machine::spec(&simulated).map_err(Usage::from)?;
+    let mut common = args.common.clone();
+    common.machine.set.clear();
+    let most = args.vcpus.iter().copied().max();
+    let guests = Guests::Alternatives {
+        locks: args.locks.clone(),
+        first: 0,
+        vcpus: most,
+    };
+    let asked = request(&common, guests, Length::Duration(args.duration), &host)?;
+    let scenario = asked.scenario;
+    if scenario.machine == MachineKind::Simulated {
+        return Err(Usage::OnlyReal("the machine that is validated against").into());
+    }
+    let jobs = jobs(args.jobs, MachineKind::Simulated)?;
+    let target = Target::check(args.report.output.as_deref())?;
+    let places: Vec<_> = (asked.locks.iter())
+        .flat_map(|&lock| args.vcpus.iter().map(move |&vcpus| (lock, vcpus)))
+        .collect();
+    // Round after round, so that what changes on the host in the meantime changes for all alike.
+    let mut real_cells = Vec::new();
+    let mut simulated_cells = Vec::new();
+    for round in 0..args.rounds {
+        for &(lock, vcpus) in &places {
+            let real = of(&scenario, lock, vcpus);
+            let name = format!(
+                "{lock} at {vcpus} vCPUs, round {}/{}",
+                round + 1,
+                args.rounds
+            );
+            let twin = twin(&real, simulated.clone(), args.duration).in_round(round);
+            simulated_cells.push(Cell {
+                name: format!("{name}, simulated"),
+                scenario: twin,
+            });
+            real_cells.push(Cell {
+                name,
+                scenario: real,
+            });
+        }
+    }
+    let run = |cells: &[Cell], jobs, expected| run_all(cells, jobs, expected, places.len());
+    let Some(real) = run(&real_cells, 1, expected(&scenario))? else {
+        return Ok(interrupted());
+    };
+    let Some(twins) = run(&simulated_cells, jobs, None)? else {
+        return Ok(interrupted());
+    };
+    let cells = places.iter().enumerate().map(|(place, &(lock, vcpus))| {
+        ValidationCell::new(
+            lock,
+            vcpus,
+            scenario.cpus.len(),
+            &real[place],
+            &twins[place],
+        )
+    });
+    let report = ValidateReport {
+        cells: cells.collect(),
+        context: Context::new(host, asked.machine_reason, &scenario),
+        against: format!("sim:{against}"),
+        rounds: args.rounds,
+        scenario,
+    };
+    target.write(&report.render(args.report.format.into()))?;
+    Ok(DONE)
+}
+
+fn interrupted() -> u8 {
+    complain("interrupted: there is nothing to report");
+    FAILED
+}
+
+fn of(scenario: &Scenario, lock: Lock, vcpus: usize) -> Scenario {
+    Scenario {
+        vms: vec![VmSpec { lock, vcpus }],
+        ..scenario.clone()
+    }
+}
+
+/// The records of each of `places` cells, of all rounds; `None` if it was interrupted.
+fn run_all(
+    cells: &[Cell],
+    jobs: usize,
+    expected: Option<Duration>,
+    places: usize,
+) -> Result<Option<Vec<Vec<Record>>>, RunError> {
+    let mut progress = Progress::new(cells.len(), expected);
+    let mut records = vec![Vec::new(); places];
+    let mut end = Ok(true);
+    cells::run_all(cells, jobs, &mut progress, |number, result| {
+        end = match result {
+            Ok(record) if !record.interrupted => {
+                records[number % places].push(record);
+                return ControlFlow::Continue(());
+            }
+            Ok(_) | Err(RunError::Interrupted) => Ok(false),
+            Err(error) => Err(error),
+        };
+        ControlFlow::Break(())
+    });
+    Ok(end?.then_some(records))
+}
