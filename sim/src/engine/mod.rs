@@ -65,6 +65,8 @@ pub struct EngineStats {
     pub events: u64,
     /// Requests for lines.
     pub requests: u64,
+    /// Atomic operations.
+    pub operations: u64,
 }
 
 pub(crate) struct Engine {
@@ -453,6 +455,7 @@ impl Engine {
             }
         }
         self.local += cost;
+        self.stats.operations += 1;
         true
     }
 
@@ -465,6 +468,7 @@ impl Engine {
     /// What using a line costs that has just arrived.
     #[inline(always)]
     pub(crate) fn line_has_come(&mut self, how: Use) {
+        self.stats.operations += 1;
         self.local += match how {
             Use::Load | Use::Store => self.hit,
             Use::Modify => self.rmw,
