@@ -412,6 +412,10 @@ impl<const TRACE: bool> Platform for Simulated<TRACE> {
         guest::task::need_resched::<Self>()
     }
 
+    fn killed() -> bool {
+        guest::task::killed::<Self>()
+    }
+
     #[inline(always)]
     fn count(event: LockEvent, n: u64) {
         native::count::<Self>(event, n);
