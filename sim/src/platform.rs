@@ -158,15 +158,29 @@ fn fetch(line: u32, how: Use) {
 
 /// Spins until what is at `address` may have changed, for `budget` at most; what is left of that.
 fn spin(address: usize, budget: Ps) -> Ps {
+    let line = with(|e| e.line_at(address));
+    if !with(|e| e.has(line)) {
+        // It has just been read, and no line has come: the word is not one that is charged for, and nobody
+        // would tell of a change. It is looked at again and again, as on any machine.
+        pause();
+        return budget.saturating_sub(with(|e| e.turn()));
+    }
     settle_exactly();
-    if with(|e| {
-        let line = e.line_at(address);
-        e.spin(line, budget)
-    }) {
+    if with(|e| e.spin(line, budget)) {
         suspend();
         return with(|e| e.spin_left());
     }
     budget
+}
+
+/// One turn of a busy-wait loop.
+fn pause() {
+    if with(Engine::pause) {
+        settle_exactly();
+        with(Engine::leave_for_pause);
+        with(Engine::refresh);
+    }
+    settle();
 }
 
 fn times() -> CallTimes {
@@ -236,12 +250,7 @@ impl<const TRACE: bool> Platform for Simulated<TRACE> {
     }
 
     fn relax() {
-        if with(Engine::pause) {
-            settle_exactly();
-            with(Engine::leave_for_pause);
-            with(Engine::refresh);
-        }
-        settle();
+        pause();
         if TRACE {
             guest::workload::nested::while_spinning::<Self>();
         }

@@ -279,6 +279,7 @@ impl Engine {
         let v = &self.vcpus[vcpu as usize];
         let program = ptr::from_mut(&mut **self.programs[vcpu as usize].as_mut()?);
         let (vm, cpu) = (v.vm as usize, v.cpu);
+        debug_assert_eq!(self.cpus[cpu as usize].current, Some(vcpu));
         self.vcpu = vcpu;
         self.cpu = cpu;
         self.local = self.now;
@@ -473,6 +474,11 @@ impl Engine {
             Use::Load | Use::Store => self.hit,
             Use::Modify => self.rmw,
         };
+    }
+
+    /// Whether the executing vCPU's CPU has a copy of `line`.
+    pub(crate) fn has(&self, line: u32) -> bool {
+        self.can_read(line, self.cpu)
     }
 
     /// The vCPU is to spin until `line` changes, for `budget` at most; it is to suspend itself, unless
