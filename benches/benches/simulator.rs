@@ -23,7 +23,12 @@ struct Lab {
 }
 
 impl Lab {
-    fn new(spec: &Spec, lock: LockKind, vcpus: usize, (critical_ns, outside_ns): (u64, u64)) -> Self {
+    fn new(
+        spec: &Spec,
+        lock: LockKind,
+        vcpus: usize,
+        (critical_ns, outside_ns): (u64, u64),
+    ) -> Self {
         let params = Params {
             vcpus: vcpus as u64,
             locks: 1,
@@ -91,7 +96,9 @@ fn simulator(c: &mut Criterion) {
     let mut alone = Lab::new(&spec("broadwell-ex-4s"), LockKind::Tas, 1, (0, 0));
     group.bench_function("operations", |b| {
         b.iter_custom(|operations| {
-            until(&mut alone, operations, |lab| lab.simulation.stats().operations)
+            until(&mut alone, operations, |lab| {
+                lab.simulation.stats().operations
+            })
         });
     });
     group.finish();
@@ -99,7 +106,12 @@ fn simulator(c: &mut Criterion) {
     let mut group = c.benchmark_group("huge");
     group.sample_size(10);
     group.warm_up_time(Duration::from_millis(1));
-    let mut huge = Lab::new(&spec("thunderx2-2s"), LockKind::PvQSpinLock, 4096, (130, 130));
+    let mut huge = Lab::new(
+        &spec("thunderx2-2s"),
+        LockKind::PvQSpinLock,
+        4096,
+        (130, 130),
+    );
     group.bench_function("10 ms of 4096 vCPUs", |b| {
         b.iter_custom(|times| {
             let before = huge.acquisitions();

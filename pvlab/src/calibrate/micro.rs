@@ -41,7 +41,6 @@ pub(super) struct OneCpu {
     pub(super) hit_ns: f64,
     pub(super) rmw_ns: f64,
     pub(super) pause_ns: f64,
-    pub(super) clock_ns: f64,
 }
 
 /// Measures on the calling thread.
@@ -64,16 +63,10 @@ pub(super) fn one_cpu() -> OneCpu {
         }
     });
     let pause_ns = per_operation(BATCH / 10, || (0..BATCH / 10).for_each(|_| spin_loop()));
-    let clock_ns = per_operation(BATCH, || {
-        (0..BATCH).for_each(|_| {
-            black_box(vmm::clock::now());
-        });
-    });
     OneCpu {
         hit_ns,
         rmw_ns,
         pause_ns,
-        clock_ns,
     }
 }
 

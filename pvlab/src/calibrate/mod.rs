@@ -24,6 +24,8 @@ pub const FITTED_LOCKS: [LockKind; 2] = [LockKind::Tas, LockKind::PvQSpinLock];
 const ROUNDS: usize = 5;
 /// Length of the simulated ones.
 const SIMULATED: Duration = Duration::from_millis(40);
+/// Linux's slice on one CPU (kernel/sched/fair.c names it base_slice_ns; 0.7 ms since 6.13).
+const BASE_SLICE_NS: f64 = 700_000.0;
 /// Steps of the search for the latency that fits.
 const STEPS: usize = 12;
 /// It is sought from, and to, that multiple of the one measured by sending a line to and fro.
@@ -59,12 +61,14 @@ pub struct Calibration {
     pub cells: Vec<(LockKind, f64, f64)>,
 }
 
-/// Measures, and fits. `scenario` is a run on the real machine that is to be like the simulated one.
+/// Measures, and fits. `scenario` is a run on the real machine that is to be like the simulated one, which has
+/// `online` CPUs.
 ///
 /// # Errors
 /// See [`CalibrateError`].
 pub fn calibrate(
     scenario: &Scenario,
+    online: usize,
     observer: &mut dyn Observer,
 ) -> Result<Calibration, CalibrateError> {
     let cpus = match scenario.cpus[..] {
@@ -77,7 +81,7 @@ pub fn calibrate(
         sources: BTreeMap::new(),
     };
     observer.phase("measuring this host's CPUs");
-    let transfer = found.cpus(cpus)?;
+    let transfer = found.cpus(cpus, online)?;
     observer.phase("measuring halts and kicks");
     found.halts(scenario.machine, cpus)?;
     let sources = found.sources;
@@ -90,7 +94,7 @@ pub fn calibrate(
         cpus[1]
     );
 
-    let mut cells = Vec::new();
+    let (mut cells, mut probes) = (Vec::new(), Vec::new());
     for lock in FITTED_LOCKS {
         let mut rates = Vec::new();
         for _ in 0..ROUNDS {
@@ -99,8 +103,14 @@ pub fn calibrate(
                 return Err(RunError::Interrupted.into());
             }
             rates.push(throughput(&record));
+            probes.extend(record.vms.iter().filter_map(|vm| vm.probe_ns));
         }
         cells.push((lock, median(&rates).unwrap_or(0.0)));
+    }
+    if let Some(probe) = median(&probes) {
+        set(&mut spec, "clock_ns", probe / 2.0)?;
+        let from = "pvlab calibrate: half of what timing an acquisition costs, which looks twice";
+        spec.sources.insert("clock_ns".to_owned(), from.to_owned());
     }
     observer.phase("fitting");
     // The longer a line takes, the fewer acquisitions: the ratio falls.
@@ -153,7 +163,7 @@ impl Found<'_> {
     }
 
     /// What the CPUs themselves take. Returns how long a line takes from one to the other.
-    fn cpus(&mut self, cpus: [usize; 2]) -> Result<f64, CalibrateError> {
+    fn cpus(&mut self, cpus: [usize; 2], online: usize) -> Result<f64, CalibrateError> {
         let one = micro::one_cpu();
         let transfer = micro::transfer_ns(cpus)?;
         let (slice, spread) = micro::slice_ns(cpus[0])?;
@@ -164,13 +174,17 @@ impl Found<'_> {
         )?;
         self.set("rmw_ns", one.rmw_ns, "an addition to a line that is there")?;
         self.set("pause_ns", one.pause_ns, "a pause")?;
-        self.set("clock_ns", one.clock_ns, "a look at the clock")?;
+        let asked = BASE_SLICE_NS * (1.0 + (online.clamp(1, 8) as f64).log2().floor());
         self.set(
             "slice_ns",
-            slice,
-            "two busy threads on one CPU, the median time that one is off it",
+            asked.min(slice),
+            "Linux's base slice, 0.7 ms times 1 + log2 of the CPUs, 8 at most",
         )?;
-        self.set("tick_ns", 0.0, "slices end when they are over")?;
+        self.set(
+            "tick_ns",
+            slice,
+            "two busy threads on one CPU, the median time that one is off it: slices end at ticks",
+        )?;
         self.set(
             "tick_jitter_ns",
             // Without any, slices would come in the same order for ever.

@@ -52,7 +52,11 @@ pub(super) fn run(args: &CalibrateArgs) -> Result<u8, CliError> {
     let target = Target::check(args.output.as_deref())?;
     let mut progress = Progress::new(1, None);
     progress.begin("calibrating".to_owned());
-    let calibration = calibrate(&scenario, &mut Watcher::new(&progress))?;
+    let calibration = calibrate(
+        &scenario,
+        host.online_cpus.as_ref().map_or(1, Vec::len),
+        &mut Watcher::new(&progress),
+    )?;
     progress.end();
     target.write(&to_toml(&calibration.spec))?;
     for (lock, real, simulated) in calibration.cells {

@@ -25,6 +25,8 @@ macro_rules! whats {
 whats! {
     /// A vCPU has computed, and goes on.
     Step,
+    /// A vCPU that spins has noticed that its line has changed.
+    Notices,
     /// A vCPU has spun for as long as it was to, or for a pause-loop exit.
     SpinEnds,
     /// A halted vCPU can run.

@@ -142,7 +142,10 @@ impl Engine {
 
     /// The executing vCPU asks for `line`; it is to wait then.
     pub(super) fn request(&mut self, line: u32, write: bool) {
-        let vcpu = self.vcpu;
+        self.request_for(self.vcpu, line, write);
+    }
+
+    fn request_for(&mut self, vcpu: u32, line: u32, write: bool) {
         self.stats.requests += 1;
         self.requested[vcpu as usize] = (line, write);
         self.vcpus[vcpu as usize].doing = Doing::WaitsForLine;
@@ -295,6 +298,16 @@ impl Engine {
         true
     }
 
+    /// A spinning vCPU looks at its line again: now if its CPU has it, else when it has come. True if now.
+    pub(super) fn looks_again(&mut self, vcpu: u32) -> bool {
+        let (line, _) = self.requested[vcpu as usize];
+        if self.can_read(line, self.vcpus[vcpu as usize].cpu) {
+            return true;
+        }
+        self.request_for(vcpu, line, false);
+        false
+    }
+
     /// Those that spin on the line lose their copies, and will look at it again.
     fn wake_watchers(&mut self, number: usize, line: u32) {
         let mut watchers = std::mem::take(&mut self.hot[number].watchers);
@@ -321,7 +334,11 @@ impl Engine {
                 self.random_below(self.times.pause_ns)
             };
             self.spun(vcpu, self.now - since, left);
-            self.arrange_step(vcpu, self.now + notices);
+            let at = self.now + notices;
+            let v = &mut self.vcpus[vcpu as usize];
+            v.doing = Doing::Computes { until: at };
+            v.arranged = self.events.push(at, What::Notices, vcpu);
+            self.requested[vcpu as usize] = (line, false);
         }
         watchers.clear();
         self.hot[number].watchers = watchers;

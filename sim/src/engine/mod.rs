@@ -224,6 +224,7 @@ impl Engine {
             let valid = |e: &Self| e.vcpus[id as usize].arranged == event.order;
             let goes_on = match event.what {
                 What::Step => valid(e).then_some(id),
+                What::Notices => (valid(e) && e.looks_again(id)).then_some(id),
                 What::Grant => {
                     e.grant(id);
                     Some(id)

@@ -125,13 +125,17 @@ impl Engine {
         }
     }
 
-    /// Whether a vCPU that has just woken up takes the CPU from the one that runs.
+    /// Whether a vCPU that has just woken up takes the CPU from the one that runs. Whose deadline is past
+    /// would have to go at the next tick, and goes now.
     fn preempts(&self, woken: u32, current: u32, cpu: u32) -> bool {
         if !self.eevdf || !self.wakeup_preemption {
             return false;
         }
         let ran = self.now - self.cpus[cpu as usize].picked_at;
         let (woken, current) = (&self.vcpus[woken as usize], &self.vcpus[current as usize]);
+        if current.vruntime + ran >= current.deadline {
+            return true;
+        }
         ran >= self.times.wakeup_protect_ns
             && woken.vruntime < current.vruntime + ran
             && woken.deadline < current.deadline.max(current.vruntime + ran)
