@@ -247,7 +247,11 @@ impl Engine {
             Doing::Spins { line, since, left } => Doing::Spins {
                 line,
                 since: now,
-                left: left.saturating_sub(now - since),
+                // Who spins without a limit still does when it is back.
+                left: match left {
+                    Ps::MAX => Ps::MAX,
+                    left => left.saturating_sub(now - since),
+                },
             },
             other => other,
         };
