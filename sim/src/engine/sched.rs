@@ -416,10 +416,12 @@ impl Engine {
             if self.cpus[full].queue.len() == before {
                 return;
             }
-            if self.cpus[empty].current.is_none() {
-                self.rouse(to);
-            } else {
-                self.arrange_tick(to);
+            match self.cpus[empty].current {
+                None => self.rouse(to),
+                Some(current) if self.vcpus[current as usize].doing == Doing::Polls => {
+                    self.end_poll(current);
+                }
+                Some(_) => self.arrange_tick(to),
             }
         }
     }
