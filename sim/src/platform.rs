@@ -434,10 +434,10 @@ impl<const TRACE: bool> Platform for Simulated<TRACE> {
     fn trace<L>(lock: &L, event: TraceEvent) {
         if TRACE {
             guest::trace::record::<Self, L>(lock, event);
-            if let TraceEvent::Acquired(_) = event {
-                if let Some(ns) = with(Engine::section_begins) {
-                    away(ns);
-                }
+            if let TraceEvent::Acquired(_) = event
+                && let Some(ns) = with(Engine::section_begins)
+            {
+                away(ns);
             }
         }
     }

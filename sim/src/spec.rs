@@ -119,7 +119,7 @@ parameters! {
     /// Whether a CPU waits on the line itself (arm64 `wfe`) instead of looking again and again.
     wait_on_line: Switch [0, 1],
     /// Reading the clock.
-    clock_ns: Ns [0, 1e6],
+    clock_ns: Ns [0.1, 1e6],
     /// How much longer a hardware thread takes for everything while one other of its core computes.
     smt_busy: Factor [1, 8],
     /// The same while the other one spins.

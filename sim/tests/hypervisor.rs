@@ -351,10 +351,10 @@ fn a_directed_yield_makes_its_target_the_next_on_the_cpu() {
     lab.enter(phase::WARM_UP);
     lab.sim.run_until(2 * MS);
     let step = 5 * US;
-    let turns = 40_000;
+    let turns = 40_000_u64;
     let owners: Vec<_> = (0..turns)
         .map(|turn| {
-            lab.sim.run_until(2 * MS + turn as u64 * step);
+            lab.sim.run_until(2 * MS + turn * step);
             lab.region.lock(0).unwrap().1 as usize
         })
         .collect();
@@ -363,7 +363,10 @@ fn a_directed_yield_makes_its_target_the_next_on_the_cpu() {
     for waiter in 0..3 {
         for (at, what) in lab.sim.take_steps(0, waiter) {
             // The holder, if it was the same before and after that: it holds the lock for much longer.
-            let Some(place) = at.checked_sub(2 * MS).map(|since| (since / step) as usize) else {
+            let Some(place) = at
+                .checked_sub(2 * MS)
+                .and_then(|since| usize::try_from(since / step).ok())
+            else {
                 continue;
             };
             let around = [place, place + 1].map(|place| owners.get(place).copied());

@@ -101,7 +101,6 @@ impl Events {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the upper half")]
 fn at(packed: Packed) -> Ps {
     (packed >> 64) as Ps
 }

@@ -216,10 +216,13 @@ impl Engine {
                 State::Queued => {
                     self.vms[vm].boosted = candidate - first;
                     let own = self.vcpus[vcpu as usize].cpu;
-                    self.favour(candidate);
-                    if self.vcpus[candidate as usize].cpu != own {
-                        self.cpus[own as usize].resched = true;
+                    let cpu = self.vcpus[candidate as usize].cpu;
+                    self.cpus[cpu as usize].next = Some(candidate);
+                    if cpu != own {
+                        self.reschedule(cpu);
                     }
+                    // Not before it is arranged when the vCPU goes on: the caller does that.
+                    self.cpus[own as usize].resched = true;
                     break;
                 }
                 State::Running => {

@@ -42,13 +42,11 @@ impl Line {
         self.0 & IN_FLIGHT != 0
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "masked")]
     fn owner(self) -> Option<u32> {
         ((self.0 & 0xffff) as u32).checked_sub(1)
     }
 
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "the upper half")]
     pub(super) fn hot(self) -> Option<usize> {
         ((self.0 >> 32) as usize).checked_sub(1)
     }

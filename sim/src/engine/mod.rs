@@ -262,12 +262,12 @@ impl Engine {
                     None
                 }
             };
-            if let Some(vcpu) = goes_on {
-                if let Some(program) = e.prepare(vcpu) {
-                    // SAFETY: a box of its own, which only this loop touches while there are programs.
-                    let result = unsafe { &mut *program }.resume(());
-                    machine().suspended(vcpu, result.as_return().is_some());
-                }
+            if let Some(vcpu) = goes_on
+                && let Some(program) = e.prepare(vcpu)
+            {
+                // SAFETY: a box of its own, which only this loop touches while there are programs.
+                let result = unsafe { &mut *program }.resume(());
+                machine().suspended(vcpu, result.as_return().is_some());
             }
         }
         let e = machine();
@@ -378,12 +378,7 @@ impl Engine {
         x ^= x >> 27;
         self.random = x;
         let x = x.wrapping_mul(0x2545_f491_4f6c_dd1d);
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "the upper half of a product"
-        )]
-        let below = (u128::from(x) * u128::from(bound) >> 64) as Ps;
-        below
+        ((u128::from(x) * u128::from(bound)) >> 64) as Ps
     }
 
     fn jittered(&mut self, time: Ps) -> Ps {

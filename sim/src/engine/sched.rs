@@ -12,7 +12,7 @@ pub(super) struct Cpu {
     /// Who was on it last.
     last: Option<u32>,
     /// To be first, as somebody has yielded to it.
-    next: Option<u32>,
+    pub(super) next: Option<u32>,
     /// When the one that is on it got it.
     picked_at: Ps,
     idle_since: Ps,
@@ -264,7 +264,6 @@ impl Engine {
             self.pull(cpu);
         }
         let Some(vcpu) = self.pick(cpu, None) else {
-            self.cpus[cpu as usize].idle_since = self.now;
             return;
         };
         let now = self.now;

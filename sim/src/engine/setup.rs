@@ -156,12 +156,10 @@ impl Engine {
     /// Ends all programs where they are.
     #[allow(unsafe_code)] // What is on their stacks is not dropped.
     pub(crate) fn forget_programs(&mut self) {
-        for program in &mut self.programs {
-            if let Some(program) = program {
-                // SAFETY: nothing on the stack of a program is referred to from outside it: workloads
-                // own nothing but numbers and references into the region.
-                unsafe { program.force_reset() };
-            }
+        for program in self.programs.iter_mut().flatten() {
+            // SAFETY: nothing on the stack of a program is referred to from outside it: workloads
+            // own nothing but numbers and references into the region.
+            unsafe { program.force_reset() };
         }
     }
 
