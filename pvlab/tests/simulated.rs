@@ -287,3 +287,52 @@ fn a_simulated_run_can_be_interrupted() {
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("interrupted"));
 }
+
+#[test]
+fn a_sweep_has_a_row_for_each_value_whatever_the_jobs() {
+    let line = "sim --machine sim:here --locks tas,pv-qspinlock --vcpus 4 --warm-up 5ms --duration 5ms \
+                --sweep kick_ns=1us..100us:log:3 --rounds 2 --format json";
+    let report = done(line);
+    assert_eq!(report, done(&format!("{line} --jobs 1")));
+    let report = json(&report);
+    assert_eq!(report["parameter"], "kick_ns");
+    assert_eq!(report["simulated"], true);
+    let points = report["points"].as_array().unwrap();
+    let values: Vec<_> = points
+        .iter()
+        .map(|p| p["value"].as_f64().unwrap())
+        .collect();
+    assert_eq!(values, [1e3, 1e4, 1e5]);
+    for point in points {
+        assert_eq!(point["locks"][0]["ratio"], 1.0);
+        assert_eq!(point["locks"][1]["rounds"].as_array().unwrap().len(), 2);
+    }
+    let tas = |point: &Value| point["locks"][0]["acquisitions_per_s"].clone();
+    assert_eq!(
+        tas(&points[0]),
+        tas(&points[2]),
+        "nobody kicks for a test-and-set lock"
+    );
+}
+
+#[test]
+fn machines_are_listed_with_the_source_of_every_parameter() {
+    let list = json(&done("machines --format json"));
+    let machines = list["machines"].as_array().unwrap();
+    let names: Vec<_> = machines
+        .iter()
+        .map(|m| m["name"].as_str().unwrap())
+        .collect();
+    assert!(names.starts_with(&["kvm", "threads"]) && names.contains(&"sim:broadwell-ex-4s"));
+    let one = json(&done(
+        "machines sim:broadwell-ex-4s --set kick_ns=2us --format json",
+    ));
+    for parameter in one["parameters"].as_array().unwrap() {
+        assert!(parameter["source"].is_string(), "{parameter}");
+        if parameter["name"] == "kick_ns" {
+            assert_eq!(parameter["value"], 2000.0);
+        }
+    }
+    assert!(done("machines").contains("sim:thunderx2-2s"));
+    assert!(done("machines here --format csv").contains("kick_ns,"));
+}

@@ -6,6 +6,7 @@ mod plan;
 mod sharing;
 pub mod stats;
 mod summary;
+pub mod sweep;
 mod validation;
 pub mod waits;
 mod warning;

@@ -4,7 +4,7 @@ use super::bench::{self, BenchArgs};
 use super::values::{
     self, CpuList, LockArg, LockParser, MachineArg, MachineParser, PlacementArg, VmArg,
 };
-use super::{calibrate, torture, validate};
+use super::{calibrate, machines, sweep, torture, validate};
 use crate::report::Format;
 use crate::scenario::{Cpl, Preempt};
 use crate::trace::collect::DEFAULT_RECORDS;
@@ -101,6 +101,12 @@ pub(super) enum Command {
     /// Tell what this host is, what halts and kicks cost on it, and what will not work.
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),
+    /// Show how much depends on a parameter of a simulated machine.
+    #[command(after_help = sweep::EXAMPLES)]
+    Sim(Box<sweep::SimArgs>),
+    /// List the machines, or every parameter of a simulated one.
+    #[command(after_help = machines::EXAMPLES)]
+    Machines(machines::MachinesArgs),
     /// Measure this host, and write a preset of a simulated machine like it.
     #[command(after_help = calibrate::EXAMPLES)]
     Calibrate(Box<calibrate::CalibrateArgs>),

@@ -2,6 +2,7 @@
 
 use super::bench::BenchUsage;
 use super::output;
+use crate::analysis::sweep::SweepSyntax;
 use crate::calibrate::CalibrateError;
 use crate::trace::{CollectError, read, sink};
 use crate::{doctor, host, session};
@@ -147,6 +148,9 @@ pub enum Usage {
         /// The machine.
         machine: &'static str,
     },
+    /// What was to be swept over.
+    #[error(transparent)]
+    Sweep(SweepSyntax),
     /// There is no such simulated machine.
     #[error(transparent)]
     Simulated(#[from] SpecError),

@@ -16,12 +16,14 @@ mod error;
 mod explain;
 mod live;
 mod locks;
+mod machines;
 mod mix;
 mod offer;
 mod output;
 mod progress;
 mod request;
 mod run;
+mod sweep;
 mod torture;
 mod trace;
 mod validate;
@@ -66,6 +68,8 @@ fn dispatch(cli: Cli) -> Result<u8, CliError> {
         Command::Run(args) => run::run(&args),
         Command::Trace(args) => trace::trace(&args),
         Command::Torture(args) => torture::torture(&args),
+        Command::Sim(args) => sweep::run(&args),
+        Command::Machines(args) => machines::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Validate(args) => validate::run(&args),
         Command::Doctor(args) => {

@@ -11,6 +11,7 @@ mod headline;
 pub mod human;
 mod mix;
 mod run;
+mod sweep;
 mod torture;
 mod validate;
 
@@ -18,6 +19,7 @@ pub use bench::BenchReport;
 pub use compare::CompareReport;
 pub use headline::headline;
 pub use run::{RunReport, interval_lines};
+pub use sweep::SweepReport;
 pub use torture::TortureReport;
 pub use validate::ValidateReport;
 

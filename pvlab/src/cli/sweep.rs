@@ -1,0 +1,140 @@
+//! `pvlab sim`: how much depends on a parameter of a simulated machine.
+
+use super::args::{Common, JobsArgs, ReportArgs};
+use super::cells::{self, Cell};
+use super::error::{CliError, Usage};
+use super::output::Target;
+use super::progress::Progress;
+use super::request::{Guests, jobs, length, request};
+use super::values::{self, LockArg, LockParser};
+use super::{DONE, FAILED, complain};
+use crate::analysis::sweep::{Point, Sweep, SweepSyntax};
+use crate::host::Host;
+use crate::report::{Context, SweepReport};
+use crate::scenario::{MachineKind, Scenario, VmSpec};
+use crate::session::RunError;
+use clap::Args;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  pvlab sim --machine sim:here --locks pv-qspinlock,tas --vcpus 8 --sweep kick_ns=1us..100us:log:8
+  pvlab sim --machine sim:broadwell-ex-4s --locks ticket,qspinlock --sweep transfer_cross_ns=100,200,400 \\
+      --duration 20ms --warm-up 5ms --format csv";
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct SimArgs {
+    /// The parameter, and its values: PARAMETER=FROM..TO:log:N or FROM..TO:lin:N, or some separated by commas.
+    #[arg(long, value_name = "PARAMETER=VALUES")]
+    sweep: String,
+    /// Locks, separated by commas; the others are compared with the first.
+    #[arg(long, value_name = "LOCKS", value_delimiter = ',', value_parser = LockParser,
+          default_value = "qspinlock,pv-qspinlock")]
+    locks: Vec<LockArg>,
+    /// vCPUs [default: one for each CPU].
+    #[arg(long, value_name = "N", value_parser = values::vcpus)]
+    vcpus: Option<usize>,
+    /// Length of each run in virtual time, with unit, not counting the warm-up.
+    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = values::nonzero_duration)]
+    duration: Duration,
+    /// Runs of each lock at each value, each with a seed of its own.
+    #[arg(long, value_name = "N", default_value = "3", value_parser = values::rounds)]
+    rounds: usize,
+    #[command(flatten)]
+    jobs: JobsArgs,
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    report: ReportArgs,
+}
+
+/// Runs every lock at every value, and reports.
+pub(super) fn run(args: &SimArgs) -> Result<u8, CliError> {
+    let sweep = Sweep::parse(&args.sweep)?;
+    let guests = Guests::Alternatives {
+        locks: args.locks.clone(),
+        first: 0,
+        vcpus: args.vcpus,
+    };
+    let host = Host::examine();
+    let asked = request(&args.common, guests, length(args.duration, None), &host)?;
+    let scenario = asked.scenario;
+    let Some(simulated) = &scenario.simulated else {
+        return Err(Usage::NotSimulated {
+            option: "--sweep",
+            machine: scenario.machine.name(),
+        }
+        .into());
+    };
+    let jobs = jobs(args.jobs, MachineKind::Simulated)?;
+    let target = Target::check(args.report.output.as_deref())?;
+    let mut list = Vec::new();
+    for &value in &sweep.values {
+        let mut simulated = simulated.clone();
+        simulated
+            .set
+            .push(format!("{}={value}", sweep.parameter.name));
+        // Each value, before anything runs.
+        crate::machine::spec(&simulated).map_err(Usage::from)?;
+        for &lock in &asked.locks {
+            for round in 0..args.rounds {
+                let scenario = Scenario {
+                    simulated: Some(simulated.clone()),
+                    vms: vec![VmSpec {
+                        lock,
+                        vcpus: scenario.vms[0].vcpus,
+                    }],
+                    ..scenario.clone()
+                };
+                list.push(Cell {
+                    name: format!("{lock}, {}", sweep.name_of(value)),
+                    scenario: scenario.in_round(round),
+                });
+            }
+        }
+    }
+    let mut progress = Progress::new(list.len(), None);
+    let mut records = Vec::new();
+    let mut end = Ok(true);
+    cells::run_all(&list, jobs, &mut progress, |_, result| {
+        end = match result {
+            Ok(record) if !record.interrupted => {
+                records.push(record);
+                return ControlFlow::Continue(());
+            }
+            Ok(_) | Err(RunError::Interrupted) => Ok(false),
+            Err(error) => Err(error),
+        };
+        ControlFlow::Break(())
+    });
+    let complete = end?;
+    // Values that are not complete are left out.
+    let of_value = asked.locks.len() * args.rounds;
+    let points = sweep.values.iter().zip(records.chunks_exact(of_value));
+    let points: Vec<_> = points
+        .map(|(&value, records)| Point::new(value, records, args.rounds))
+        .collect();
+    let done = points.len();
+    if done > 0 {
+        let report = SweepReport {
+            context: Context::new(host, asked.machine_reason, &scenario),
+            scenario,
+            sweep,
+            rounds: args.rounds,
+            points,
+        };
+        target.write(&report.render(args.report.format.into()))?;
+    }
+    if !complete {
+        complain(&format!("interrupted after {done} values"));
+        return Ok(FAILED);
+    }
+    Ok(DONE)
+}
+
+impl From<SweepSyntax> for CliError {
+    fn from(syntax: SweepSyntax) -> Self {
+        Usage::Sweep(syntax).into()
+    }
+}

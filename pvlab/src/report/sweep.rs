@@ -1,0 +1,123 @@
+//! The report of a sweep.
+
+use super::doc::{Block, Table, render};
+use super::human::{rate, ratio};
+use super::{Context, Format, Machine, csv, headline, to_json};
+use crate::analysis::sweep::{Point, Sweep};
+use crate::scenario::Scenario;
+use serde::Serialize;
+
+/// The report of a sweep.
+#[derive(Debug)]
+pub struct SweepReport {
+    /// Where it was run.
+    pub context: Context,
+    /// A run, without the parameter that was swept over.
+    pub scenario: Scenario,
+    /// What was swept over.
+    pub sweep: Sweep,
+    /// Runs of each lock at each value.
+    pub rounds: usize,
+    /// What came out at each value.
+    pub points: Vec<Point>,
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    schema: &'static str,
+    #[serde(flatten)]
+    machine: Machine<'a>,
+    parameter: &'static str,
+    unit: &'static str,
+    rounds: usize,
+    scenario: &'a Scenario,
+    points: &'a [Point],
+}
+
+impl SweepReport {
+    /// The report in that format.
+    pub fn render(&self, format: Format) -> String {
+        match format {
+            Format::Json => to_json(&Json {
+                schema: "pvlab.sweep/1",
+                machine: self.context.machine(&self.scenario),
+                parameter: self.sweep.parameter.name,
+                unit: self.sweep.parameter.unit.symbol(),
+                rounds: self.rounds,
+                scenario: &self.scenario,
+                points: &self.points,
+            }),
+            Format::Csv => self.csv(),
+            Format::Table | Format::Markdown => {
+                let lines = vec![
+                    headline(&self.context, &self.scenario),
+                    format!(
+                        "swept over: {} ({})",
+                        self.sweep.parameter.name,
+                        self.sweep.parameter.what.trim().trim_end_matches('.')
+                    ),
+                    format!(
+                        "simulated: nothing was measured; {} seeds of each",
+                        self.rounds
+                    ),
+                ];
+                render(&[Block::Lines(lines), Block::Table(self.table())], format)
+            }
+        }
+    }
+
+    fn table(&self) -> Table {
+        let names = self.points.first().map_or(&[][..], |point| &point.locks);
+        let mut header = vec![self.sweep.parameter.name.to_owned()];
+        header.extend(names.iter().map(|lock| lock.lock.clone()));
+        for lock in names.iter().skip(1) {
+            header.push(format!("{}/{}", lock.lock, names[0].lock));
+            header.push("95 % interval".to_owned());
+        }
+        let header: Vec<_> = header.iter().map(String::as_str).collect();
+        let title =
+            "Acquisitions per second of all vCPUs together, simulated (medians over the seeds)";
+        let mut table = Table::new(title, &header);
+        table.left.clear();
+        for point in &self.points {
+            let mut row = vec![self.sweep.name_of(point.value)];
+            row.extend(point.locks.iter().map(|lock| rate(lock.acquisitions_per_s)));
+            for lock in point.locks.iter().skip(1) {
+                row.push(ratio(lock.ratio));
+                row.push(match lock.ratio_interval {
+                    Some((lo, hi)) => format!("{} .. {}", ratio(lo), ratio(hi)),
+                    None => "-".to_owned(),
+                });
+            }
+            table.row(row);
+        }
+        table
+    }
+
+    fn csv(&self) -> String {
+        let parameter = self.sweep.parameter.name;
+        let header = [
+            parameter,
+            "lock",
+            "acquisitions_per_s",
+            "ratio",
+            "ratio_lo",
+            "ratio_hi",
+            "machine",
+        ];
+        let rows = self.points.iter().flat_map(|point| {
+            point.locks.iter().map(|lock| {
+                csv::row([
+                    point.value.to_string(),
+                    lock.lock.clone(),
+                    lock.acquisitions_per_s.to_string(),
+                    lock.ratio.to_string(),
+                    csv::maybe(lock.ratio_interval.map(|interval| interval.0)),
+                    csv::maybe(lock.ratio_interval.map(|interval| interval.1)),
+                    self.scenario.machine_name(),
+                ])
+            })
+        });
+        csv::row(header.map(str::to_owned)) + &rows.collect::<String>()
+    }
+}
