@@ -174,6 +174,9 @@ pub struct Simulated {
     /// What differs from it: `PARAMETER=VALUE`, as given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub set: Vec<String>,
+    /// What is to happen at chosen moments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<sim::Rule>,
 }
 
 impl MachineKind {

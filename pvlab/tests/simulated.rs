@@ -336,3 +336,66 @@ fn machines_are_listed_with_the_source_of_every_parameter() {
     assert!(done("machines").contains("sim:thunderx2-2s"));
     assert!(done("machines here --format csv").contains("kick_ns,"));
 }
+
+#[test]
+fn a_schedule_is_a_small_file_that_replays_to_the_last_bit() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("case.json");
+    let file = file.display();
+    let line = "run --machine sim:here --cpus 0-1 --lock pv-qspinlock --vcpus 3 --iterations 40 --warm-up 1ms \
+                --format json";
+    let plain = done(line);
+    let scheduled = done(&format!(
+        "{line} --deschedule 0:3:7ms --delay-wake 1:1:2ms --save-schedule {file}"
+    ));
+    assert_ne!(plain, scheduled);
+    let replayed = done(&format!("replay {file} --format json"));
+    let without_reason = |text: &str| {
+        let mut report = json(text);
+        report["machine_reason"] = Value::Null;
+        report
+    };
+    assert_eq!(without_reason(&replayed), without_reason(&scheduled));
+    assert_eq!(done(&format!("replay {file} --format json")), replayed);
+    // The options that it was saved with, and others.
+    assert_eq!(done(&format!("{line} --schedule {file}")), scheduled);
+    for (line, what) in [
+        (
+            format!(
+                "{} --schedule {file}",
+                line.replace("pv-qspinlock", "ticket")
+            ),
+            "is a schedule for another scenario: vms.0.lock is \"pv-qspinlock\" there and \"ticket\" here",
+        ),
+        (format!("{line} --schedule /dev/null"), "is not a schedule"),
+        (format!("{line} --deschedule 5:1:1ms"), "vCPU 5"),
+        (format!("{line} --deschedule 0:0:1ms"), "is no schedule"),
+        (
+            "run --machine threads --lock tas --vcpus 2 --deschedule 0:1:1ms".to_owned(),
+            "is of simulated machines",
+        ),
+    ] {
+        let output = pvlab(&line);
+        assert_eq!(output.status.code(), Some(2), "{line}: {}", stderr(&output));
+        assert!(
+            stderr(&output).contains(what),
+            "{line}: {}",
+            stderr(&output)
+        );
+    }
+}
+
+#[test]
+fn a_schedule_that_breaks_a_lock_breaks_it_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("broken.json");
+    let output = pvlab(&format!(
+        "run --machine sim:here --cpus 0-1 --lock busted --vcpus 2 --iterations 20 --warm-up 1ms \
+         --deschedule 0:3:2ms --save-schedule {} --format json",
+        file.display()
+    ));
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    let again = pvlab(&format!("replay {} --format json", file.display()));
+    assert_eq!(again.status.code(), Some(3), "{}", stderr(&again));
+    assert_eq!(stderr(&again), stderr(&output));
+}

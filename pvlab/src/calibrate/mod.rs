@@ -271,6 +271,7 @@ fn simulated_here(spec: &Spec) -> Simulated {
     Simulated {
         preset: "here".to_owned(),
         set: set.collect(),
+        rules: Vec::new(),
     }
 }
 

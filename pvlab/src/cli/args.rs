@@ -4,7 +4,7 @@ use super::bench::{self, BenchArgs};
 use super::values::{
     self, CpuList, LockArg, LockParser, MachineArg, MachineParser, PlacementArg, VmArg,
 };
-use super::{calibrate, machines, sweep, torture, validate};
+use super::{calibrate, machines, schedule, sweep, torture, validate};
 use crate::report::Format;
 use crate::scenario::{Cpl, Preempt};
 use crate::trace::collect::DEFAULT_RECORDS;
@@ -47,7 +47,8 @@ Examples:
   pvlab run --lock qspinlock --vcpus 8 --contexts 5
   pvlab run --lock tas --vcpus 8 --lock-count 64 --skew 1
   pvlab run --lock qspinlock --vcpus 2 --iterations 100000 --format json
-  pvlab run --lock pv-qspinlock --machine sim:broadwell-ex-4s --set kick_ns=2us --duration 50ms";
+  pvlab run --lock pv-qspinlock --machine sim:broadwell-ex-4s --set kick_ns=2us --duration 50ms
+  pvlab run --lock pv-qspinlock --vcpus 3 --machine sim:here --deschedule 0:5:2ms --save-schedule case.json";
 
 const TRACE_EXAMPLES: &str = "\
 Examples:
@@ -101,6 +102,9 @@ pub(super) enum Command {
     /// Tell what this host is, what halts and kicks cost on it, and what will not work.
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),
+    /// Run again exactly what a schedule file says.
+    #[command(after_help = schedule::EXAMPLES)]
+    Replay(schedule::ReplayArgs),
     /// Show how much depends on a parameter of a simulated machine.
     #[command(after_help = sweep::EXAMPLES)]
     Sim(Box<sweep::SimArgs>),
@@ -181,6 +185,8 @@ pub(super) struct RunArgs {
     /// back within 5 ms may be missed), and who is preempted now.
     #[arg(long, conflicts_with = "stat_interval")]
     pub(super) live: bool,
+    #[command(flatten)]
+    pub(super) schedule: schedule::ScheduleArgs,
     #[command(flatten)]
     pub(super) common: Common,
     #[command(flatten)]

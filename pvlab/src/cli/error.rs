@@ -2,6 +2,7 @@
 
 use super::bench::BenchUsage;
 use super::output;
+use super::schedule::ScheduleError;
 use crate::analysis::sweep::SweepSyntax;
 use crate::calibrate::CalibrateError;
 use crate::trace::{CollectError, read, sink};
@@ -151,6 +152,9 @@ pub enum Usage {
     /// What was to be swept over.
     #[error(transparent)]
     Sweep(SweepSyntax),
+    /// A schedule.
+    #[error(transparent)]
+    Schedule(ScheduleError),
     /// There is no such simulated machine.
     #[error(transparent)]
     Simulated(#[from] SpecError),

@@ -69,7 +69,9 @@ pub(super) fn run(args: &MachinesArgs) -> Result<u8, CliError> {
         Some(name) => {
             let preset = name.strip_prefix(SIM_PREFIX).unwrap_or(name).to_owned();
             let set = args.set.clone();
-            let spec = crate::machine::spec(&Simulated { preset, set }).map_err(Usage::from)?;
+            let rules = Vec::new();
+            let spec =
+                crate::machine::spec(&Simulated { preset, set, rules }).map_err(Usage::from)?;
             parameters(&spec, format)
         }
     };

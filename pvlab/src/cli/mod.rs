@@ -23,6 +23,7 @@ mod output;
 mod progress;
 mod request;
 mod run;
+mod schedule;
 mod sweep;
 mod torture;
 mod trace;
@@ -31,6 +32,7 @@ mod values;
 
 pub use args::Cli;
 pub use error::{CliError, Usage};
+pub use schedule::ScheduleError;
 
 use crate::doctor;
 use args::Command;
@@ -68,6 +70,7 @@ fn dispatch(cli: Cli) -> Result<u8, CliError> {
         Command::Run(args) => run::run(&args),
         Command::Trace(args) => trace::trace(&args),
         Command::Torture(args) => torture::torture(&args),
+        Command::Replay(args) => schedule::replay(&args),
         Command::Sim(args) => sweep::run(&args),
         Command::Machines(args) => machines::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),

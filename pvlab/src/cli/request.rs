@@ -221,6 +221,7 @@ fn choose_simulated(name: &str, set: &[String]) -> Result<Chosen, Usage> {
     let simulated = Simulated {
         preset: name.to_owned(),
         set: set.to_vec(),
+        rules: Vec::new(),
     };
     let spec = crate::machine::spec(&simulated)?;
     let (sockets, cores, threads) = spec.shape();

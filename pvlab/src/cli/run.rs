@@ -6,13 +6,14 @@ use super::live::LiveView;
 use super::output::Target;
 use super::progress::Progress;
 use super::request::{Guests, Request, length, request};
-use super::{BROKEN, DONE, FAILED, complain};
+use super::{BROKEN, DONE, FAILED, complain, schedule};
 use crate::host::Host;
 use crate::report::{self, Context, Format, RunReport};
 use crate::scenario::{Length, MachineKind, Scenario};
 use crate::session::{self, Interval, LiveVm, Observer, Options};
 use rustix::process::{Signal, getpid, kill_process};
 use std::io::{self, ErrorKind, Write};
+use std::path::Path;
 use std::time::Duration;
 
 /// How often the live view is redrawn.
@@ -21,19 +22,45 @@ const LIVE_INTERVAL: Duration = Duration::from_secs(1);
 /// Runs the guests and reports.
 pub(super) fn run(args: &RunArgs) -> Result<u8, CliError> {
     let host = Host::examine();
-    let format = Format::from(args.report.format);
     let length = length(args.duration, args.iterations);
     let Request {
         scenario,
         machine_reason,
         ..
     } = request(&args.common, Guests::of(&args.guests)?, length, &host)?;
+    let mut scenario = scenario;
+    schedule::apply(&args.schedule, &mut scenario)?;
     if let (Some(interval), Length::Duration(duration)) = (args.stat_interval, length)
         && interval > duration
     {
         return Err(Usage::IntervalTooLong { interval, duration }.into());
     }
-    let target = Target::check(args.report.output.as_deref())?;
+    let how = How {
+        stat_interval: args.stat_interval,
+        live: args.live,
+        format: args.report.format.into(),
+        output: args.report.output.as_deref(),
+    };
+    carry_out(scenario, machine_reason, host, &how)
+}
+
+/// How to run, and to report.
+pub(super) struct How<'a> {
+    pub(super) stat_interval: Option<Duration>,
+    pub(super) live: bool,
+    pub(super) format: Format,
+    pub(super) output: Option<&'a Path>,
+}
+
+/// Runs the scenario and reports.
+pub(super) fn carry_out(
+    scenario: Scenario,
+    machine_reason: String,
+    host: Host,
+    args: &How<'_>,
+) -> Result<u8, CliError> {
+    let format = args.format;
+    let target = Target::check(args.output)?;
     let context = Context::new(host, machine_reason, &scenario);
 
     let mut observer = Watcher {

@@ -66,6 +66,7 @@ pub(super) fn run(args: &ValidateArgs) -> Result<u8, CliError> {
     let simulated = Simulated {
         preset: against.clone(),
         set: args.common.machine.set.clone(),
+        rules: Vec::new(),
     };
     crate::machine::spec(&simulated).map_err(Usage::from)?;
     let mut common = args.common.clone();

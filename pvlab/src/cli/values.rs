@@ -1,12 +1,13 @@
 //! Values of options, as users write them.
 
 use crate::host::parse_cpu_list;
-use crate::scenario::{Preempt, SIM_PREFIX, UnknownLock, Whom, split_dispatch};
+use crate::scenario::{Preempt, SIM_PREFIX, UnknownLock, Whom, split_dispatch, whole_ns};
 use clap::builder::{PossibleValue, TypedValueParser};
 use guest::abi::Dispatch;
 use guest::workload::nested::MAX_CONTEXTS;
 use guest::workload::torture::MOST_NESTED;
 use pvlock::LockKind;
+use sim::Rule;
 use std::fmt;
 use std::time::Duration;
 
@@ -43,6 +44,8 @@ pub(super) enum ValueError {
         "'{text}' is no preemption; write holder:TIME@SHARE or next-waiter:TIME@SHARE, such as holder:5ms@1%"
     )]
     NoPreempt { text: String },
+    #[error("'{text}' is no schedule; write VCPU:NUMBER:TIME, such as 0:5:2ms")]
+    NoSchedule { text: String },
     #[error("{text} is too long to hold a vCPU off its CPU; give at most 4s")]
     TooLongPreempt { text: String },
     #[error("a ring of {number} events is too small to trace into; give at least {least}")]
@@ -97,6 +100,31 @@ pub(super) fn preempt(text: &str) -> Result<Preempt, ValueError> {
         return Err(wrong());
     }
     Ok(Preempt { whom, ns, share })
+}
+
+/// A vCPU, a number counted from 1, and a time in ns, such as `0:5:2ms`.
+fn moment(text: &str) -> Result<(u32, u64, u64), ValueError> {
+    let wrong = || ValueError::NoSchedule {
+        text: text.to_owned(),
+    };
+    let (vcpu, rest) = text.split_once(':').ok_or_else(wrong)?;
+    let (number, time) = rest.split_once(':').ok_or_else(wrong)?;
+    let vcpu = vcpu.parse().map_err(|_| wrong())?;
+    let number = number.parse().map_err(|_| wrong())?;
+    if number == 0 {
+        return Err(wrong());
+    }
+    Ok((vcpu, number, whole_ns(nonzero_duration(time)?)))
+}
+
+/// A critical section in which its holder is to be descheduled.
+pub(super) fn deschedule(text: &str) -> Result<Rule, ValueError> {
+    moment(text).map(|(vcpu, section, ns)| Rule::DescheduleHolder { vcpu, section, ns })
+}
+
+/// A wake-up that is to take longer.
+pub(super) fn delay_wake(text: &str) -> Result<Rule, ValueError> {
+    moment(text).map(|(vcpu, wake, ns)| Rule::DelayWake { vcpu, wake, ns })
 }
 
 /// A number of trace records, as a power of two.

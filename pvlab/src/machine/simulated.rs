@@ -66,7 +66,7 @@ pub(super) fn start(
 ) -> Result<Vec<Started>, RunError> {
     let options = sim::Options {
         seed: scenario.seed,
-        rules: Vec::new(),
+        rules: simulated.rules.clone(),
         tracing: vms.iter().any(|(params, _)| params.trace_records > 0),
     };
     let mut simulation = Simulation::new(&spec(simulated)?, options);
@@ -78,7 +78,8 @@ pub(super) fn start(
             layout: region.layout(),
             region: region.host_address().map_err(VmmError::from)?,
             affinity,
-            instrumented: params.instrumented(),
+            // Critical sections are counted where they are seen.
+            instrumented: params.instrumented() || !simulated.rules.is_empty(),
         };
         regions.push(region);
         // SAFETY: the region is laid out and filled in like that, and lives as long as the simulation, with

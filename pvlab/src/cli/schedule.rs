@@ -1,0 +1,210 @@
+//! Schedules on demand, of `pvlab run`, and `pvlab replay`.
+
+use super::args::{FormatArg, ReportArgs};
+use super::error::{CliError, Usage};
+use super::output::Target;
+use super::run::{How, carry_out};
+use super::values;
+use crate::host::Host;
+use crate::report::to_json;
+use crate::scenario::{MachineKind, Scenario};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sim::Rule;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  pvlab run --lock pv-qspinlock --vcpus 3 --machine sim:here --cpus 0-1 --iterations 100 \\
+      --deschedule 0:5:2ms --delay-wake 1:1:500us --save-schedule case.json
+  pvlab replay case.json                          the same once more, to the last bit";
+
+/// The form of a schedule file.
+const SCHEMA: &str = "pvlab.schedule/1";
+
+/// What is to happen at chosen moments of a run.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Schedules on demand, on simulated machines")]
+pub(super) struct ScheduleArgs {
+    /// Take vCPU's CPU away for that long when it has begun its critical section of that number, counted
+    /// from 1, such as 0:5:2ms; repeat it for more.
+    #[arg(long, value_name = "VCPU:SECTION:TIME", value_parser = values::deschedule)]
+    deschedule: Vec<Rule>,
+    /// Let vCPU's wake-up of that number, counted from 1, take that much longer, such as 1:1:500us.
+    #[arg(long, value_name = "VCPU:WAKE:TIME", value_parser = values::delay_wake)]
+    delay_wake: Vec<Rule>,
+    /// Do what this file says, which was saved from the same scenario.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["deschedule", "delay_wake"])]
+    schedule: Option<PathBuf>,
+    /// Save the scenario with its schedule to this file, for 'pvlab replay', before it is run.
+    #[arg(long, value_name = "FILE")]
+    save_schedule: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ReplayArgs {
+    /// The file that --save-schedule has written.
+    file: PathBuf,
+    #[command(flatten)]
+    report: ReportArgs,
+}
+
+#[derive(Serialize, Deserialize)]
+struct File {
+    schema: String,
+    scenario: Scenario,
+}
+
+/// Why a schedule cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ScheduleError {
+    /// The file is none.
+    #[error("{file} is not a schedule that 'pvlab run --save-schedule' has written: {why}")]
+    File {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// It was saved from something else.
+    #[error(
+        "{file} is a schedule for another scenario: {place} is {theirs} there and {ours} here; 'pvlab replay {file}' runs that one"
+    )]
+    Other {
+        /// The file.
+        file: String,
+        /// Where the scenarios differ first.
+        place: String,
+        /// What it is in the file.
+        theirs: String,
+        /// What was asked for.
+        ours: String,
+    },
+    /// A rule about a vCPU that there is not.
+    #[error("a schedule for vCPU {vcpu}, but no VM has more than {vcpus} vCPUs, counted from 0")]
+    NoSuchVcpu {
+        /// The vCPU.
+        vcpu: u32,
+        /// vCPUs of the largest VM.
+        vcpus: usize,
+    },
+}
+
+/// Puts the schedule into the scenario, and saves it, as the options say.
+pub(super) fn apply(args: &ScheduleArgs, scenario: &mut Scenario) -> Result<(), CliError> {
+    let rules: Vec<_> = args
+        .deschedule
+        .iter()
+        .chain(&args.delay_wake)
+        .copied()
+        .collect();
+    let asked = !rules.is_empty() || args.schedule.is_some() || args.save_schedule.is_some();
+    if asked && scenario.machine != MachineKind::Simulated {
+        return Err(Usage::NotSimulated {
+            option: "a schedule",
+            machine: scenario.machine.name(),
+        }
+        .into());
+    }
+    let rules = match &args.schedule {
+        Some(path) => rules_for(path, scenario)?,
+        None => rules,
+    };
+    let vcpus = scenario.vms.iter().map(|vm| vm.vcpus).max().unwrap_or(0);
+    if let Some(rule) = rules.iter().find(|rule| rule.vcpu() as usize >= vcpus) {
+        let vcpu = rule.vcpu();
+        return Err(Usage::Schedule(ScheduleError::NoSuchVcpu { vcpu, vcpus }).into());
+    }
+    if let Some(simulated) = &mut scenario.simulated {
+        simulated.rules = rules;
+    }
+    if let Some(path) = &args.save_schedule {
+        Target::check(Some(path))?.write(&to_json(&File {
+            schema: SCHEMA.to_owned(),
+            scenario: scenario.clone(),
+        }))?;
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Scenario, Usage> {
+    let wrong = |why: String| {
+        Usage::Schedule(ScheduleError::File {
+            file: path.display().to_string(),
+            why,
+        })
+    };
+    let text = fs::read_to_string(path).map_err(|e| wrong(e.to_string()))?;
+    let file: File = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+    if file.schema != SCHEMA {
+        return Err(wrong(format!("its schema is '{}'", file.schema)));
+    }
+    if file.scenario.simulated.is_none() {
+        return Err(wrong("its machine is not a simulated one".to_owned()));
+    }
+    Ok(file.scenario)
+}
+
+/// The rules in a file, if it was saved from that scenario.
+fn rules_for(path: &Path, scenario: &Scenario) -> Result<Vec<Rule>, Usage> {
+    let mut theirs = read(path)?;
+    let rules = theirs
+        .simulated
+        .as_mut()
+        .map(|simulated| std::mem::take(&mut simulated.rules));
+    let value = |scenario: &Scenario| serde_json::to_value(scenario).unwrap_or(Value::Null);
+    if let Some((place, theirs, ours)) = difference("", &value(&theirs), &value(scenario)) {
+        return Err(Usage::Schedule(ScheduleError::Other {
+            file: path.display().to_string(),
+            place,
+            theirs,
+            ours,
+        }));
+    }
+    Ok(rules.unwrap_or_default())
+}
+
+/// Where two values differ first, and how.
+fn difference(place: &str, a: &Value, b: &Value) -> Option<(String, String, String)> {
+    let inside = |name: &str| match place {
+        "" => name.to_owned(),
+        _ => format!("{place}.{name}"),
+    };
+    match (a, b) {
+        (Value::Object(x), Value::Object(y)) => {
+            let names = x
+                .keys()
+                .chain(y.keys().filter(|name| !x.contains_key(*name)));
+            let get = |map: &serde_json::Map<_, _>, name: &str| {
+                map.get(name).cloned().unwrap_or(Value::Null)
+            };
+            let mut names = names;
+            names.find_map(|name| difference(&inside(name), &get(x, name), &get(y, name)))
+        }
+        (Value::Array(x), Value::Array(y)) if x.len() == y.len() => (x.iter().zip(y).enumerate())
+            .find_map(|(i, (x, y))| difference(&inside(&i.to_string()), x, y)),
+        _ => (a != b).then(|| (place.to_owned(), a.to_string(), b.to_string())),
+    }
+}
+
+/// Runs what a file says.
+pub(super) fn replay(args: &ReplayArgs) -> Result<u8, CliError> {
+    let scenario = read(&args.file)?;
+    if let Some(simulated) = &scenario.simulated {
+        crate::machine::spec(simulated).map_err(Usage::from)?;
+    }
+    let reason = format!("simulated, as {} says", args.file.display());
+    carry_out(
+        scenario,
+        reason,
+        Host::examine(),
+        &How {
+            stat_interval: None,
+            live: false,
+            format: FormatArg::into(args.report.format),
+            output: args.report.output.as_deref(),
+        },
+    )
+}
