@@ -114,14 +114,13 @@ fn simulator(c: &mut Criterion) {
     );
     group.bench_function("10 ms of 4096 vCPUs", |b| {
         b.iter_custom(|times| {
-            let before = huge.acquisitions();
             let begun = Instant::now();
             huge.steps(10 * times);
-            assert!(huge.acquisitions() > before, "nobody got the lock");
             begun.elapsed()
         });
     });
     group.finish();
+    assert!(huge.acquisitions() > 0, "nobody got the lock");
 }
 
 criterion_group!(benches, simulator);
