@@ -34,7 +34,7 @@ Examples:
       --critical 0 --outside 0 --no-latency       what calling it in other ways costs
   pvlab compare --locks rwlock --readers 6 --vcpus 8   readers against writers
   pvlab compare --vcpus 1 --cpus 0 --critical 0   nobody contends
-  pvlab compare --machine sim:broadwell-ex-4s --locks ticket,qspinlock --duration 50ms --seed 7";
+  pvlab compare --machine sim:broadwell-ex-4s --locks ticket,qspinlock --warm-up 5ms --duration 50ms";
 
 const RUN_EXAMPLES: &str = "\
 Examples:
