@@ -5,7 +5,7 @@
 //! model of a hypervisor and its scheduler; `docs/simulator.md` explains both. The same machine, seed and
 //! scenario have the same result, in any process.
 //!
-//! A machine is a [`Spec`], of which there are [presets](presets); a [`Simulation`] of it runs VMs whose
+//! A machine is a [`Spec`], of which there are [presets]; a [`Simulation`] of it runs VMs whose
 //! memory is laid out as that of any other machine (`guest::abi`).
 
 mod atomics;
