@@ -196,3 +196,12 @@ fn what_is_no_number_is_refused() {
     }
     assert!(matches!(refused("kick_ns"), SpecError::NoAssignment(_)));
 }
+
+#[test]
+fn every_parameter_is_documented() {
+    let documentation = include_str!("../../docs/simulator.md");
+    for parameter in sim::PARAMETERS {
+        let row = format!("| `{}` |", parameter.name);
+        assert!(documentation.contains(&row), "{row}");
+    }
+}
