@@ -308,7 +308,7 @@ fn the_vmm_tells_what_it_does_as_structured_events() {
 #[test]
 fn an_explained_comparison_tells_of_every_lock() {
     let output = pvlab(
-        "compare --machine threads --locks tas,ticket --vcpus 4 --rounds 1 --duration 50ms --explain --format json",
+        "compare --machine threads --locks tas,ticket --vcpus 4 --rounds 1 --duration 500ms --explain --format json",
     );
     assert!(output.status.success(), "{}", stderr(&output));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
