@@ -357,6 +357,10 @@ fn a_schedule_is_a_small_file_that_replays_to_the_last_bit() {
     };
     assert_eq!(without_reason(&replayed), without_reason(&scheduled));
     assert_eq!(done(&format!("replay {file} --format json")), replayed);
+    assert_eq!(
+        json(&std::fs::read_to_string(file.to_string()).unwrap())["outcome"],
+        "fine"
+    );
     // The options that it was saved with, and others.
     assert_eq!(done(&format!("{line} --schedule {file}")), scheduled);
     for (line, what) in [
@@ -388,14 +392,84 @@ fn a_schedule_is_a_small_file_that_replays_to_the_last_bit() {
 #[test]
 fn a_schedule_that_breaks_a_lock_breaks_it_again() {
     let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("broken.json");
-    let output = pvlab(&format!(
-        "run --machine sim:here --cpus 0-1 --lock busted --vcpus 2 --iterations 20 --warm-up 1ms \
-         --deschedule 0:3:2ms --save-schedule {} --format json",
+    for (lock, vcpus, code, outcome) in [
+        ("busted", 2, 3, "mutual exclusion broken"),
+        ("busted-wakeup", 3, 1, "a wake-up was lost"),
+    ] {
+        let file = directory.path().join(lock);
+        let line = format!(
+            "run --machine sim:here --cpus 0-1 --lock {lock} --vcpus {vcpus} --iterations 20 --warm-up 1ms"
+        );
+        // With the holder descheduled at another moment, nothing goes wrong.
+        done(&format!("{line} --deschedule 0:1:5ms"));
+        let output = pvlab(&format!(
+            "{line} --deschedule 0:{}:{} --save-schedule {} --format json",
+            if lock == "busted" { 3 } else { 9 },
+            if lock == "busted" { "2ms" } else { "5ms" },
+            file.display()
+        ));
+        assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
+        let again = pvlab(&format!("replay {} --format json", file.display()));
+        assert_eq!(again.status.code(), Some(code), "{}", stderr(&again));
+        assert_eq!(stderr(&again), stderr(&output));
+        let saved = json(&std::fs::read_to_string(file).unwrap());
+        let text = saved["outcome"].as_str().unwrap();
+        assert!(text.contains(outcome), "{text}");
+    }
+}
+
+#[test]
+fn a_schedule_that_was_edited_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("case.json");
+    let line = format!("replay {}", file.display());
+    done(&format!(
+        "run --machine sim:here --lock tas --vcpus 2 --iterations 20 --warm-up 1ms --deschedule 0:3:2ms \
+         --save-schedule {}",
         file.display()
     ));
-    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    let again = pvlab(&format!("replay {} --format json", file.display()));
-    assert_eq!(again.status.code(), Some(3), "{}", stderr(&again));
-    assert_eq!(stderr(&again), stderr(&output));
+    let saved = json(&std::fs::read_to_string(&file).unwrap());
+    for (place, value, what) in [
+        ("/scenario/vms", Value::Array(Vec::new()), "no VM"),
+        ("/scenario/vms/0/vcpus", 0.into(), "without vCPUs"),
+        (
+            "/scenario/simulated/rules/0/deschedule_holder/vcpu",
+            7.into(),
+            "vCPU 7",
+        ),
+        (
+            "/scenario/simulated/rules/0/deschedule_holder/section",
+            0.into(),
+            "counted from 1",
+        ),
+    ] {
+        let mut edited = saved.clone();
+        *edited.pointer_mut(place).unwrap() = value;
+        std::fs::write(&file, edited.to_string()).unwrap();
+        let output = pvlab(&line);
+        assert_eq!(
+            output.status.code(),
+            Some(2),
+            "{place}: {}",
+            stderr(&output)
+        );
+        assert!(
+            stderr(&output).contains(what),
+            "{place}: {}",
+            stderr(&output)
+        );
+    }
+}
+
+#[test]
+fn what_is_swept_over_is_not_set() {
+    let output = pvlab(
+        "sim --machine sim:here --locks tas --vcpus 2 --set kick_ns=3us --sweep kick_ns=1us,2us",
+    );
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("is swept over"),
+        "{}",
+        stderr(&output)
+    );
 }

@@ -35,4 +35,12 @@ impl Rule {
             Self::DescheduleHolder { vcpu, .. } | Self::DelayWake { vcpu, .. } => vcpu,
         }
     }
+
+    /// Which of its critical sections, or wake-ups, counted from 1.
+    pub const fn number(&self) -> u64 {
+        match *self {
+            Self::DescheduleHolder { section, .. } => section,
+            Self::DelayWake { wake, .. } => wake,
+        }
+    }
 }

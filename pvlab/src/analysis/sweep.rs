@@ -30,6 +30,17 @@ pub enum SweepSyntax {
     /// Too few values, or too many.
     #[error("--sweep {0}: a sweep has 2 to {MOST_VALUES} values")]
     Count(String),
+    /// A value that is there twice, perhaps since a parameter that counts takes whole numbers.
+    #[error("--sweep {text}: the value {value} is there twice; give fewer")]
+    Twice {
+        /// The sweep.
+        text: String,
+        /// The value, in the parameter's unit.
+        value: f64,
+    },
+    /// Also given by --set.
+    #[error("{0} is swept over, so --set cannot set it; leave one out")]
+    AlsoSet(&'static str),
     /// A logarithmic sweep from, or to, zero.
     #[error("--sweep {0}: a logarithmic sweep is of values above 0")]
     Logarithm(String),
@@ -82,6 +93,11 @@ impl Sweep {
         let values: Vec<_> = values.into_iter().map(|v| rounded(parameter, v)).collect();
         if !(2..=MOST_VALUES).contains(&values.len()) {
             return Err(SweepSyntax::Count(text.to_owned()));
+        }
+        let twice = |(i, value): &(usize, &f64)| values[..*i].contains(value);
+        if let Some((_, &value)) = values.iter().enumerate().find(twice) {
+            let text = text.to_owned();
+            return Err(SweepSyntax::Twice { text, value });
         }
         Ok(Self { parameter, values })
     }
@@ -176,6 +192,8 @@ mod tests {
             ("kick_ns=0..2:log:3", "above 0"),
             ("kick_ns=1..2:log:1", "2 to 1000"),
             ("kick_ns=1", "2 to 1000"),
+            ("kick_ns=5us,5000", "the value 5000 is there twice"),
+            ("burst=1..4:log:8", "the value 1 is there twice"),
             ("kik_ns=1,2", "did you mean 'kick_ns'?"),
             ("kick_ns=1,x", "'x' is not a number"),
         ] {

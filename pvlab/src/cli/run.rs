@@ -29,7 +29,6 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, CliError> {
         ..
     } = request(&args.common, Guests::of(&args.guests)?, length, &host)?;
     let mut scenario = scenario;
-    schedule::apply(&args.schedule, &mut scenario)?;
     if let (Some(interval), Length::Duration(duration)) = (args.stat_interval, length)
         && interval > duration
     {
@@ -41,7 +40,12 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, CliError> {
         format: args.report.format.into(),
         output: args.report.output.as_deref(),
     };
-    carry_out(scenario, machine_reason, host, &how)
+    let saved = schedule::apply(&args.schedule, &mut scenario)?;
+    let result = carry_out(scenario, machine_reason, host, &how);
+    if let Some(saved) = saved {
+        saved.came_out(&result)?;
+    }
+    result
 }
 
 /// How to run, and to report.

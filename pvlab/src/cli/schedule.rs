@@ -4,7 +4,7 @@ use super::args::{FormatArg, ReportArgs};
 use super::error::{CliError, Usage};
 use super::output::Target;
 use super::run::{How, carry_out};
-use super::values;
+use super::{BROKEN, DONE, values};
 use crate::host::Host;
 use crate::report::to_json;
 use crate::scenario::{MachineKind, Scenario};
@@ -38,7 +38,7 @@ pub(super) struct ScheduleArgs {
     /// Do what this file says, which was saved from the same scenario.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["deschedule", "delay_wake"])]
     schedule: Option<PathBuf>,
-    /// Save the scenario with its schedule to this file, for 'pvlab replay', before it is run.
+    /// Save the scenario, its schedule and what came out to this file, for 'pvlab replay', also if the run fails.
     #[arg(long, value_name = "FILE")]
     save_schedule: Option<PathBuf>,
 }
@@ -55,6 +55,36 @@ pub(in crate::cli) struct ReplayArgs {
 struct File {
     schema: String,
     scenario: Scenario,
+    /// What came out of it, unless it has not ended.
+    outcome: Option<String>,
+}
+
+/// A file that is to tell what came out.
+pub(super) struct Saved<'a> {
+    path: &'a Path,
+    scenario: Scenario,
+}
+
+impl Saved<'_> {
+    fn write(&self, outcome: Option<String>) -> Result<(), CliError> {
+        Target::check(Some(self.path))?.write(&to_json(&File {
+            schema: SCHEMA.to_owned(),
+            scenario: self.scenario.clone(),
+            outcome,
+        }))?;
+        Ok(())
+    }
+
+    /// Adds what came out.
+    pub(super) fn came_out(&self, result: &Result<u8, CliError>) -> Result<(), CliError> {
+        let outcome = match result {
+            Ok(DONE) => "fine".to_owned(),
+            Ok(BROKEN) => "mutual exclusion broken".to_owned(),
+            Ok(_) => "interrupted".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        self.write(Some(outcome))
+    }
 }
 
 /// Why a schedule cannot be used.
@@ -92,8 +122,12 @@ pub enum ScheduleError {
     },
 }
 
-/// Puts the schedule into the scenario, and saves it, as the options say.
-pub(super) fn apply(args: &ScheduleArgs, scenario: &mut Scenario) -> Result<(), CliError> {
+/// Puts the schedule into the scenario, and saves it, as the options say. It is saved before anything runs,
+/// so that it is there whatever happens.
+pub(super) fn apply<'a>(
+    args: &'a ScheduleArgs,
+    scenario: &mut Scenario,
+) -> Result<Option<Saved<'a>>, CliError> {
     let rules: Vec<_> = args
         .deschedule
         .iter()
@@ -112,21 +146,30 @@ pub(super) fn apply(args: &ScheduleArgs, scenario: &mut Scenario) -> Result<(), 
         Some(path) => rules_for(path, scenario)?,
         None => rules,
     };
-    let vcpus = scenario.vms.iter().map(|vm| vm.vcpus).max().unwrap_or(0);
-    if let Some(rule) = rules.iter().find(|rule| rule.vcpu() as usize >= vcpus) {
-        let vcpu = rule.vcpu();
-        return Err(Usage::Schedule(ScheduleError::NoSuchVcpu { vcpu, vcpus }).into());
-    }
+    check_vcpus(&rules, scenario).map_err(Usage::Schedule)?;
     if let Some(simulated) = &mut scenario.simulated {
         simulated.rules = rules;
     }
-    if let Some(path) = &args.save_schedule {
-        Target::check(Some(path))?.write(&to_json(&File {
-            schema: SCHEMA.to_owned(),
-            scenario: scenario.clone(),
-        }))?;
+    let Some(path) = &args.save_schedule else {
+        return Ok(None);
+    };
+    let saved = Saved {
+        path,
+        scenario: scenario.clone(),
+    };
+    saved.write(None)?;
+    Ok(Some(saved))
+}
+
+fn check_vcpus(rules: &[Rule], scenario: &Scenario) -> Result<(), ScheduleError> {
+    let vcpus = scenario.vms.iter().map(|vm| vm.vcpus).max().unwrap_or(0);
+    match rules.iter().find(|rule| rule.vcpu() as usize >= vcpus) {
+        Some(rule) => Err(ScheduleError::NoSuchVcpu {
+            vcpu: rule.vcpu(),
+            vcpus,
+        }),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn read(path: &Path) -> Result<Scenario, Usage> {
@@ -141,9 +184,20 @@ fn read(path: &Path) -> Result<Scenario, Usage> {
     if file.schema != SCHEMA {
         return Err(wrong(format!("its schema is '{}'", file.schema)));
     }
-    if file.scenario.simulated.is_none() {
+    let Some(simulated) = &file.scenario.simulated else {
         return Err(wrong("its machine is not a simulated one".to_owned()));
+    };
+    // What the options cannot say, but an edited file can.
+    let vms = &file.scenario.vms;
+    if vms.is_empty() || vms.iter().any(|vm| vm.vcpus == 0) {
+        return Err(wrong("it has a VM without vCPUs, or no VM".to_owned()));
     }
+    if simulated.rules.iter().any(|rule| rule.number() == 0) {
+        return Err(wrong(
+            "critical sections and wake-ups are counted from 1".to_owned(),
+        ));
+    }
+    check_vcpus(&simulated.rules, &file.scenario).map_err(Usage::Schedule)?;
     Ok(file.scenario)
 }
 

@@ -67,6 +67,11 @@ pub(super) fn run(args: &SimArgs) -> Result<u8, CliError> {
         }
         .into());
     };
+    let name = sweep.parameter.name;
+    let of_set = |set: &String| set.split('=').next().is_some_and(|set| set.trim() == name);
+    if simulated.set.iter().any(of_set) {
+        return Err(SweepSyntax::AlsoSet(name).into());
+    }
     let jobs = jobs(args.jobs, MachineKind::Simulated)?;
     let target = Target::check(args.report.output.as_deref())?;
     let mut list = Vec::new();
