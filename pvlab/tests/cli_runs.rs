@@ -2,32 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod commands;
+
+use commands::{command, json, pvlab, stderr, stdout};
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
-
-fn command(line: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pvlab"));
-    command.args(line.split_whitespace()).env_remove("RUST_LOG");
-    command
-}
-
-fn pvlab(line: &str) -> Output {
-    command(line).output().unwrap()
-}
-
-fn stdout(output: &Output) -> &str {
-    std::str::from_utf8(&output.stdout).unwrap()
-}
-
-fn stderr(output: &Output) -> &str {
-    std::str::from_utf8(&output.stderr).unwrap()
-}
-
-fn json(text: &str) -> serde_json::Value {
-    serde_json::from_str(text).unwrap()
-}
 
 const SHORT: &str = "--machine threads --vcpus 2 --duration 40ms --warm-up 10ms";
 

@@ -1,32 +1,15 @@
 //! The commands on a simulated machine: the same reports, made of virtual time alone.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+mod commands;
 
+use commands::{command, json, pvlab, stderr, stdout};
 use serde_json::Value;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// Few vCPUs and little time: tests run unoptimised.
 const SHORT: &str = "--machine sim:broadwell-ex-4s --warm-up 1ms --duration 2ms";
-
-fn command(line: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pvlab"));
-    command.args(line.split_whitespace()).env_remove("RUST_LOG");
-    command
-}
-
-fn pvlab(line: &str) -> Output {
-    command(line).output().unwrap()
-}
-
-fn stdout(output: &Output) -> &str {
-    std::str::from_utf8(&output.stdout).unwrap()
-}
-
-fn stderr(output: &Output) -> &str {
-    std::str::from_utf8(&output.stderr).unwrap()
-}
 
 /// The standard output of a command that has succeeded.
 fn done(line: &str) -> String {
@@ -34,10 +17,6 @@ fn done(line: &str) -> String {
     assert_eq!(output.status.code(), Some(0), "{line}: {}", stderr(&output));
     assert_eq!(stderr(&output), "", "{line}");
     stdout(&output).to_owned()
-}
-
-fn json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap()
 }
 
 #[test]

@@ -2,12 +2,13 @@
 //! and comes out of the files again. Without /dev/kvm the KVM half says loudly that it was skipped.
 #![allow(clippy::unwrap_used)] // A test fails by panicking.
 
+mod commands;
 mod machines;
 
+use commands::{pvlab, stderr};
 use machines::machines;
 use serde_json::Value;
 use std::path::PathBuf;
-use std::process::{Command, Output};
 
 /// Whether the kernel lets us record context switches; without, nothing is known of preemption.
 fn switches_are_recorded() -> bool {
@@ -19,18 +20,6 @@ fn switches_are_recorded() -> bool {
             false
         }
     }
-}
-
-fn pvlab(line: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pvlab"))
-        .args(line.split_whitespace())
-        .env_remove("RUST_LOG")
-        .output()
-        .unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// The account of a run, which must be in order.
@@ -286,7 +275,7 @@ fn the_vmm_tells_what_it_does_as_structured_events() {
     if !machines(8).contains(&"kvm") {
         return;
     }
-    let output = Command::new(env!("CARGO_BIN_EXE_pvlab"))
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_pvlab"))
         .args("run --machine kvm --lock pv-qspinlock --vcpus 4 --spin-threshold 100".split(' '))
         .args("--duration 100ms --warm-up 0".split(' '))
         .env("RUST_LOG", "vmm=trace")

@@ -1,21 +1,9 @@
 //! The simulated machine beside the real one: `validate`, `calibrate`.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+mod commands;
 
+use commands::{pvlab, stderr};
 use serde_json::Value;
-use std::process::{Command, Output};
-
-fn pvlab(line: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pvlab"))
-        .args(line.split_whitespace())
-        .env_remove("RUST_LOG")
-        .output()
-        .unwrap()
-}
-
-fn stderr(output: &Output) -> &str {
-    std::str::from_utf8(&output.stderr).unwrap()
-}
 
 #[test]
 fn every_cell_is_run_on_both_machines() {
