@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
+use std::time::Duration;
 
 /// A run.
 pub(super) struct Cell {
@@ -75,6 +76,32 @@ pub(super) fn run_all(
             progress.end();
         }
     });
+}
+
+/// [`run_all`], as far as runs are complete: their records, and whether all are.
+///
+/// # Errors
+/// That of the first run that failed.
+pub(super) fn records(
+    cells: &[Cell],
+    jobs: usize,
+    expected: Option<Duration>,
+) -> Result<(Vec<Record>, bool), RunError> {
+    let mut progress = Progress::new(cells.len(), expected);
+    let mut records = Vec::new();
+    let mut end = Ok(true);
+    run_all(cells, jobs, &mut progress, |_, result| {
+        end = match result {
+            Ok(record) if !record.interrupted => {
+                records.push(record);
+                return ControlFlow::Continue(());
+            }
+            Ok(_) | Err(RunError::Interrupted) => Ok(false),
+            Err(error) => Err(error),
+        };
+        ControlFlow::Break(())
+    });
+    Ok((records, end?))
 }
 
 fn run(cell: &Cell, observer: &mut dyn Observer) -> Result<Record, RunError> {

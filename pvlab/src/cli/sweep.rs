@@ -4,7 +4,6 @@ use super::args::{Common, JobsArgs, ReportArgs};
 use super::cells::{self, Cell};
 use super::error::{CliError, Usage};
 use super::output::Target;
-use super::progress::Progress;
 use super::request::{Guests, jobs, length, request};
 use super::values::{self, LockArg, LockParser};
 use super::{DONE, FAILED, complain};
@@ -12,9 +11,7 @@ use crate::analysis::sweep::{Point, Sweep, SweepSyntax};
 use crate::host::Host;
 use crate::report::{Context, SweepReport};
 use crate::scenario::{MachineKind, Scenario, VmSpec};
-use crate::session::RunError;
 use clap::Args;
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 pub(super) const EXAMPLES: &str = "\
@@ -99,21 +96,7 @@ pub(super) fn run(args: &SimArgs) -> Result<u8, CliError> {
             }
         }
     }
-    let mut progress = Progress::new(list.len(), None);
-    let mut records = Vec::new();
-    let mut end = Ok(true);
-    cells::run_all(&list, jobs, &mut progress, |_, result| {
-        end = match result {
-            Ok(record) if !record.interrupted => {
-                records.push(record);
-                return ControlFlow::Continue(());
-            }
-            Ok(_) | Err(RunError::Interrupted) => Ok(false),
-            Err(error) => Err(error),
-        };
-        ControlFlow::Break(())
-    });
-    let complete = end?;
+    let (records, complete) = cells::records(&list, jobs, None)?;
     // Values that are not complete are left out.
     let of_value = asked.locks.len() * args.rounds;
     let points = sweep.values.iter().zip(records.chunks_exact(of_value));

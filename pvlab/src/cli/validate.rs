@@ -4,7 +4,6 @@ use super::args::{Common, JobsArgs, ReportArgs};
 use super::cells::{self, Cell};
 use super::error::{CliError, Usage};
 use super::output::Target;
-use super::progress::Progress;
 use super::request::{Guests, jobs, request};
 use super::run::expected;
 use super::values::{self, LockArg, LockParser, MachineArg, MachineParser};
@@ -15,9 +14,7 @@ use crate::host::Host;
 use crate::record::Record;
 use crate::report::{Context, ValidateReport};
 use crate::scenario::{Length, Lock, MachineKind, Scenario, Simulated, VmSpec};
-use crate::session::RunError;
 use clap::Args;
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 pub(super) const EXAMPLES: &str = "\
@@ -109,13 +106,15 @@ pub(super) fn run(args: &ValidateArgs) -> Result<u8, CliError> {
             });
         }
     }
-    let run = |cells: &[Cell], jobs, expected| run_all(cells, jobs, expected, places.len());
-    let Some(real) = run(&real_cells, 1, expected(&scenario))? else {
+    let (real, complete) = cells::records(&real_cells, 1, expected(&scenario))?;
+    if !complete {
         return Ok(interrupted());
-    };
-    let Some(twins) = run(&simulated_cells, jobs, None)? else {
+    }
+    let (twins, complete) = cells::records(&simulated_cells, jobs, None)?;
+    if !complete {
         return Ok(interrupted());
-    };
+    }
+    let (real, twins) = (by_place(real, places.len()), by_place(twins, places.len()));
     let cells = places.iter().enumerate().map(|(place, &(lock, vcpus))| {
         ValidationCell::new(
             lock,
@@ -148,26 +147,11 @@ fn of(scenario: &Scenario, lock: Lock, vcpus: usize) -> Scenario {
     }
 }
 
-/// The records of each of `places` cells, of all rounds; `None` if it was interrupted.
-fn run_all(
-    cells: &[Cell],
-    jobs: usize,
-    expected: Option<Duration>,
-    places: usize,
-) -> Result<Option<Vec<Vec<Record>>>, RunError> {
-    let mut progress = Progress::new(cells.len(), expected);
-    let mut records = vec![Vec::new(); places];
-    let mut end = Ok(true);
-    cells::run_all(cells, jobs, &mut progress, |number, result| {
-        end = match result {
-            Ok(record) if !record.interrupted => {
-                records[number % places].push(record);
-                return ControlFlow::Continue(());
-            }
-            Ok(_) | Err(RunError::Interrupted) => Ok(false),
-            Err(error) => Err(error),
-        };
-        ControlFlow::Break(())
-    });
-    Ok(end?.then_some(records))
+/// The records of each of `places` cells, of all rounds.
+fn by_place(records: Vec<Record>, places: usize) -> Vec<Vec<Record>> {
+    let mut of_places = vec![Vec::new(); places];
+    for (number, record) in records.into_iter().enumerate() {
+        of_places[number % places].push(record);
+    }
+    of_places
 }
