@@ -8,7 +8,7 @@
 use crate::engine::Use;
 use crate::platform::access;
 use pvlock::atomic::{Atomic, ConstZero, Watch};
-use pvlock::word::LockWord;
+use pvlock::word::{Field, LockWord};
 use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -109,46 +109,25 @@ atomic!(
 #[repr(transparent)]
 pub(crate) struct Word(U32);
 
-/// Bits of a part of the word: how far it is to be shifted, and its mask when it has been.
-type Part = (u32, u32);
-
-const fn byte(lane: usize) -> Part {
-    const SHIFTS: [u32; 4] = [0, 8, 16, 24];
-    (SHIFTS[lane], 0xff)
-}
-
-const fn half(lane: usize) -> Part {
-    const SHIFTS: [u32; 2] = [0, 16];
-    (SHIFTS[lane], 0xffff)
-}
-
-const fn get(word: u32, (shift, mask): Part) -> u32 {
-    word >> shift & mask
-}
-
-const fn put(word: u32, (shift, mask): Part, value: u32) -> u32 {
-    word & !(mask << shift) | value << shift
-}
-
 impl Word {
-    fn store_part(&self, part: Part, value: u32) {
+    fn store_field(&self, field: Field, value: u32) {
         let cell = self.0.used(Use::Store);
-        cell.store(put(cell.load(RELAXED), part, value), RELAXED);
+        cell.store(field.put(cell.load(RELAXED), value), RELAXED);
     }
 
-    fn swap_part(&self, part: Part, value: u32) -> u32 {
-        get(self.0.modify(|word| put(word, part, value)), part)
+    fn swap_field(&self, field: Field, value: u32) -> u32 {
+        field.get(self.0.modify(|word| field.put(word, value)))
     }
 
-    fn exchange_part(&self, part: Part, current: u32, new: u32) -> Result<u32, u32> {
+    fn exchange_field(&self, field: Field, current: u32, new: u32) -> Result<u32, u32> {
         let old = self.0.modify(|word| {
-            if get(word, part) == current {
-                put(word, part, new)
+            if field.get(word) == current {
+                field.put(word, new)
             } else {
                 word
             }
         });
-        let old = get(old, part);
+        let old = field.get(old);
         if old == current { Ok(old) } else { Err(old) }
     }
 }
@@ -196,19 +175,19 @@ impl LockWord for Word {
     }
 
     fn store_u8(&self, lane: usize, value: u8, _order: Ordering) {
-        self.store_part(byte(lane), value.into());
+        self.store_field(Field::u8(lane), value.into());
     }
 
     fn store_u16(&self, lane: usize, value: u16, _order: Ordering) {
-        self.store_part(half(lane), value.into());
+        self.store_field(Field::u16(lane), value.into());
     }
 
     fn swap_u8(&self, lane: usize, value: u8, _order: Ordering) -> u8 {
-        self.swap_part(byte(lane), value.into()) as u8
+        self.swap_field(Field::u8(lane), value.into()) as u8
     }
 
     fn swap_u16(&self, lane: usize, value: u16, _order: Ordering) -> u16 {
-        self.swap_part(half(lane), value.into()) as u16
+        self.swap_field(Field::u16(lane), value.into()) as u16
     }
 
     fn compare_exchange_u8(
@@ -219,7 +198,7 @@ impl LockWord for Word {
         _success: Ordering,
         _failure: Ordering,
     ) -> Result<u8, u8> {
-        let result = self.exchange_part(byte(lane), current.into(), new.into());
+        let result = self.exchange_field(Field::u8(lane), current.into(), new.into());
         result.map(|v| v as u8).map_err(|v| v as u8)
     }
 
@@ -231,7 +210,7 @@ impl LockWord for Word {
         _success: Ordering,
         _failure: Ordering,
     ) -> Result<u16, u16> {
-        let result = self.exchange_part(half(lane), current.into(), new.into());
+        let result = self.exchange_field(Field::u16(lane), current.into(), new.into());
         result.map(|v| v as u16).map_err(|v| v as u16)
     }
 }

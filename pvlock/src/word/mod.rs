@@ -19,7 +19,7 @@ use core::sync::atomic::Ordering;
 
 #[cfg(target_arch = "x86_64")]
 pub use bytes::ByteWord;
-pub use portable::PortableWord;
+pub use portable::{Field, PortableWord};
 
 /// A 32-bit lock word with sub-word accesses.
 ///

@@ -9,15 +9,16 @@ use core::sync::atomic::Ordering;
 #[repr(transparent)]
 pub struct PortableWord<A>(A);
 
-/// A field of the word: `width` bits from bit `shift`.
-#[derive(Clone, Copy)]
-struct Field {
+/// A byte or half of a 32-bit word, by its lane.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
     shift: u32,
     mask: u32,
 }
 
 impl Field {
-    const fn u8(lane: usize) -> Self {
+    /// Byte `lane`, counted from the least significant.
+    pub const fn u8(lane: usize) -> Self {
         const BYTES: [u32; 4] = [0, 8, 16, 24];
         Self {
             shift: BYTES[lane],
@@ -25,7 +26,8 @@ impl Field {
         }
     }
 
-    const fn u16(lane: usize) -> Self {
+    /// Half `lane`, likewise.
+    pub const fn u16(lane: usize) -> Self {
         const HALVES: [u32; 2] = [0, 16];
         Self {
             shift: HALVES[lane],
@@ -33,11 +35,13 @@ impl Field {
         }
     }
 
-    const fn get(self, word: u32) -> u32 {
+    /// Its value in `word`.
+    pub const fn get(self, word: u32) -> u32 {
         (word & self.mask) >> self.shift
     }
 
-    const fn put(self, word: u32, value: u32) -> u32 {
+    /// The word with `value`, which fits, in its place.
+    pub const fn put(self, word: u32, value: u32) -> u32 {
         (word & !self.mask) | (value << self.shift)
     }
 }
