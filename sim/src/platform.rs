@@ -152,7 +152,7 @@ fn fetch(line: u32, how: Use) {
     });
     if !there {
         suspend();
-        with(|e| e.line_has_come(how));
+        with(|e| e.line_is_here(how));
     }
 }
 
@@ -214,6 +214,15 @@ impl<const TRACE: bool> Simulated<TRACE> {
     fn takes_each_turn() -> bool {
         TRACE && Self::vcpu().header().params.contexts > 1
     }
+
+    /// Waits for `word` to change, for `budget` at most, or for one turn; what is left of the budget.
+    fn wait<W: Watch>(word: &W, budget: Ps) -> Ps {
+        if Self::takes_each_turn() {
+            Self::relax();
+            return budget.saturating_sub(with(|e| e.turn()));
+        }
+        spin(address_of(word), budget)
+    }
 }
 
 fn address_of<T>(object: &T) -> usize {
@@ -266,11 +275,7 @@ impl<const TRACE: bool> Platform for Simulated<TRACE> {
             if done(value) {
                 return value;
             }
-            if Self::takes_each_turn() {
-                Self::relax();
-            } else {
-                spin(address_of(word), Ps::MAX);
-            }
+            Self::wait(word, Ps::MAX);
         }
     }
 
@@ -289,11 +294,7 @@ impl<const TRACE: bool> Platform for Simulated<TRACE> {
             if give_up() {
                 return None;
             }
-            if Self::takes_each_turn() {
-                Self::relax();
-            } else {
-                spin(address_of(word), turns);
-            }
+            Self::wait(word, turns);
         }
     }
 
@@ -310,12 +311,8 @@ impl<const TRACE: bool> Platform for Simulated<TRACE> {
             if done(value) {
                 return Some(value);
             }
-            if Self::takes_each_turn() {
-                Self::relax();
-                continue;
-            }
             // One turn at least, even if that was the last.
-            let left = spin(address_of(word), (u64::from(*budget) + 1) * turn);
+            let left = Self::wait(word, (u64::from(*budget) + 1) * turn);
             *budget = (*budget).min(u32::try_from(left / turn).unwrap_or(u32::MAX));
         }
         None

@@ -36,6 +36,26 @@ impl Rule {
         }
     }
 
+    /// For how long it takes that vCPU's CPU away in that critical section, ns, if it does.
+    pub(crate) fn deschedules(&self, of_vcpu: u32, in_section: u64) -> Option<u64> {
+        match *self {
+            Self::DescheduleHolder { vcpu, section, ns } => {
+                ((vcpu, section) == (of_vcpu, in_section)).then_some(ns)
+            }
+            Self::DelayWake { .. } => None,
+        }
+    }
+
+    /// How much longer it makes that wake-up of that vCPU, ns, if it does.
+    pub(crate) fn delays(&self, of_vcpu: u32, of_wake: u64) -> Option<u64> {
+        match *self {
+            Self::DelayWake { vcpu, wake, ns } => {
+                ((vcpu, wake) == (of_vcpu, of_wake)).then_some(ns)
+            }
+            Self::DescheduleHolder { .. } => None,
+        }
+    }
+
     /// Which of its critical sections, or wake-ups, counted from 1.
     pub const fn number(&self) -> u64 {
         match *self {

@@ -3,7 +3,6 @@
 use super::Engine;
 use super::event::{NS, Ps, What};
 use super::vcpu::{Doing, HostStep, State};
-use crate::schedule::Rule;
 
 /// Candidates of a pause-loop exit that may turn out to be useless.
 const PLE_TRIES: usize = 3;
@@ -69,8 +68,8 @@ impl Engine {
 
     /// Kicks `target` at this moment.
     pub(crate) fn kick(&mut self, target: u32) {
+        let halted = self.is_halted(target);
         let v = &mut self.vcpus[target as usize];
-        let halted = v.state == State::Halted || v.doing == Doing::Polls;
         if v.state == State::Done || v.waking {
             return;
         }
@@ -81,17 +80,14 @@ impl Engine {
         v.waking = true;
         v.wakes += 1;
         let (number, count) = (v.number, v.wakes);
-        let late = self.rules.iter().find_map(|rule| match *rule {
-            Rule::DelayWake { vcpu, wake, ns } if (vcpu, wake) == (number, count) => Some(ns * NS),
-            _ => None,
-        });
+        let late = self.rules.iter().find_map(|r| r.delays(number, count));
         // A CPU that polls sees the kick at once.
         let wakes = if v.doing == Doing::Polls {
             0
         } else {
             self.times.wake_ns
         };
-        let at = self.now + wakes + late.unwrap_or(0);
+        let at = self.now + wakes + late.unwrap_or(0) * NS;
         self.events.push(at, What::Wake, target);
     }
 
@@ -244,11 +240,6 @@ impl Engine {
         let v = &mut self.vcpus[self.vcpu as usize];
         v.sections += 1;
         let (number, count) = (v.number, v.sections);
-        self.rules.iter().find_map(|rule| match *rule {
-            Rule::DescheduleHolder { vcpu, section, ns } if (vcpu, section) == (number, count) => {
-                Some(ns)
-            }
-            _ => None,
-        })
+        self.rules.iter().find_map(|r| r.deschedules(number, count))
     }
 }

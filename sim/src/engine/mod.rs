@@ -8,6 +8,7 @@
 pub(crate) mod event;
 pub(crate) mod vcpu;
 
+mod calls;
 mod costs;
 mod host;
 mod line;
@@ -16,11 +17,10 @@ mod setup;
 
 use crate::schedule::Rule;
 use crate::simulation::Outcome;
-use crate::simulation::STACK_RESERVE;
 use crate::spec::Spec;
-use corosensei::stack::{DefaultStack, Stack};
+use corosensei::stack::DefaultStack;
 use costs::{Times, Topology, per_1024};
-use event::{Events, NS, Ps, What};
+use event::{Events, Ps, What};
 use guest::abi::{StealTime, VcpuArea};
 use line::Hot;
 use sched::Cpu;
@@ -28,19 +28,12 @@ use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 use vcpu::{Doing, State, Vcpu};
 
+pub(crate) use calls::{CallTimes, Use};
 pub(crate) use host::Yielded;
 pub(crate) use setup::NewVcpu;
 
 /// Bytes of a line.
 const LINE_BYTES: usize = 64;
-
-/// How a line is used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
-    Load,
-    Store,
-    Modify,
-}
 
 /// A VM.
 pub(super) struct Vm {
@@ -52,7 +45,7 @@ pub(super) struct Vm {
     first_line: u32,
     /// Who was last yielded to by a pause-loop exit, by its number in the VM.
     boosted: u32,
-    /// Whether its vCPUs are told of.
+    /// How its region is laid out.
     pub(super) layout: guest::abi::Layout,
     /// Of the tasks that are not the first of their vCPU, in order.
     task_stacks: Vec<DefaultStack>,
@@ -113,7 +106,6 @@ pub(crate) struct Engine {
     wait_on_line: bool,
     smt_busy: Ps,
     smt_spin: Ps,
-    virtual_machine: bool,
     poll_grow: Ps,
     poll_shrink: Ps,
     ple: bool,
@@ -132,10 +124,16 @@ impl Engine {
     pub(super) fn new(spec: &Spec, seed: u64, rules: Vec<Rule>, tracing: bool) -> Self {
         let costs = &spec.costs;
         let topology = Topology::new(costs);
-        let times = Times::new(costs);
+        let mut times = Times::new(costs);
         let jitter = per_1024(costs.jitter);
         let cpus = topology.places.len();
         let on = |switch: f64| switch != 0.0;
+        let virtual_machine = on(costs.virtual_machine);
+        if !virtual_machine {
+            // Nothing leaves a guest where there is none.
+            times.exit_ns = 0;
+            times.entry_ns = 0;
+        }
         // A transfer may take that much less than its length.
         let lookahead = topology.nearest.min(times.memory_ns);
         let lookahead = lookahead - lookahead * jitter / 1024;
@@ -175,10 +173,9 @@ impl Engine {
             wait_on_line: on(costs.wait_on_line),
             smt_busy: per_1024(costs.smt_busy) - 1024,
             smt_spin: per_1024(costs.smt_spin) - 1024,
-            virtual_machine: on(costs.virtual_machine),
             poll_grow: per_1024(costs.halt_poll_grow),
             poll_shrink: per_1024(costs.halt_poll_shrink),
-            ple: on(costs.ple) && on(costs.virtual_machine),
+            ple: on(costs.ple) && virtual_machine,
             ple_grow: per_1024(costs.ple_grow),
             eevdf: on(costs.eevdf),
             wakeup_preemption: on(costs.wakeup_preemption),
@@ -191,10 +188,6 @@ impl Engine {
             stats: EngineStats::default(),
             times,
         };
-        if !engine.virtual_machine {
-            engine.times.exit_ns = 0;
-            engine.times.entry_ns = 0;
-        }
         if engine.times.balance_ns > 0 {
             let first = engine.times.balance_ns;
             engine.events.push(first, What::Balance, 0);
@@ -386,243 +379,6 @@ impl Engine {
         time - span + self.random_below(2 * span + 1)
     }
 
-    // What programs call. Each acts for the executing vCPU, and none suspends it.
-
-    #[inline(always)]
-    pub(crate) fn charge(&mut self, time: Ps) {
-        self.local += time * self.factor / 1024;
-    }
-
-    /// Whether the vCPU is so far ahead of the machine that it is to suspend itself; what it computes is
-    /// accounted for then.
-    #[inline(always)]
-    pub(crate) fn is_ahead(&self) -> bool {
-        self.local > self.limit
-    }
-
-    #[inline(always)]
-    pub(crate) fn is_ahead_at_all(&self) -> bool {
-        self.local > self.horizon
-    }
-
-    #[cold]
-    pub(crate) fn computes(&mut self) {
-        let (vcpu, local) = (self.vcpu, self.local);
-        let v = &mut self.vcpus[vcpu as usize];
-        v.doing = Doing::Computes { until: local };
-        v.arranged = self.events.push(local, What::Step, vcpu);
-    }
-
-    #[inline(always)]
-    pub(crate) fn line_at(&self, address: usize) -> u32 {
-        let offset = address.wrapping_sub(self.base);
-        assert!(offset < self.bytes, "an atomic outside the region");
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "the region has fewer lines"
-        )]
-        let line = (offset / LINE_BYTES) as u32;
-        self.first_line + line
-    }
-
-    /// Uses a line that this CPU has; false if it has to ask for it, or has to wait until nobody else
-    /// does anything before.
-    #[inline(always)]
-    pub(crate) fn use_line(&mut self, line: u32, how: Use) -> bool {
-        let state = self.line(line);
-        let limit = if state.in_flight() {
-            self.horizon
-        } else {
-            self.limit
-        };
-        if self.local > limit {
-            return false;
-        }
-        let cost = match how {
-            Use::Load | Use::Store => self.hit,
-            Use::Modify => self.rmw,
-        };
-        if !state.is_owned_by(self.cpu) {
-            let Some(hot) = state.hot() else { return false };
-            if !self.hot[hot].is_shared_by(self.cpu) {
-                return false;
-            }
-            if how != Use::Load && !self.try_own(line, self.cpu) {
-                return false;
-            }
-        }
-        self.local += cost;
-        self.stats.operations += 1;
-        true
-    }
-
-    /// Asks for a line; the vCPU is to suspend itself.
-    pub(crate) fn ask_for(&mut self, line: u32, how: Use) {
-        self.now = self.local;
-        self.request(line, how != Use::Load);
-    }
-
-    /// What using a line costs that has just arrived.
-    #[inline(always)]
-    pub(crate) fn line_has_come(&mut self, how: Use) {
-        self.stats.operations += 1;
-        self.local += match how {
-            Use::Load | Use::Store => self.hit,
-            Use::Modify => self.rmw,
-        };
-    }
-
-    /// Whether the executing vCPU's CPU has a copy of `line`.
-    pub(crate) fn has(&self, line: u32) -> bool {
-        self.can_read(line, self.cpu)
-    }
-
-    /// The vCPU is to spin until `line` changes, for `budget` at most; it is to suspend itself, unless
-    /// the line has changed by now.
-    pub(crate) fn spin(&mut self, line: u32, budget: Ps) -> bool {
-        if !self.can_read(line, self.cpu) {
-            return false;
-        }
-        self.now = self.local;
-        let (vcpu, now) = (self.vcpu, self.now);
-        let hot = self.heat(line);
-        let watchers = &mut self.hot[hot].watchers;
-        if !watchers.contains(&vcpu) {
-            watchers.push(vcpu);
-        }
-        let gap = self.times.ple_gap_ns;
-        let v = &mut self.vcpus[vcpu as usize];
-        v.arranged = 0;
-        v.doing = Doing::Spins {
-            line,
-            since: now,
-            left: budget,
-        };
-        v.line_changed = false;
-        if now - v.paused_at > gap + self.times.pause_ns {
-            v.ple_left = v.ple_window;
-        }
-        let until = if self.ple {
-            budget.min(v.ple_left)
-        } else {
-            budget
-        };
-        if until != Ps::MAX {
-            v.arranged = self
-                .events
-                .push(now.saturating_add(until), What::SpinEnds, vcpu);
-        }
-        true
-    }
-
-    /// What is left of the budget of the last [`Self::spin`].
-    pub(crate) fn spin_left(&self) -> Ps {
-        self.vcpus[self.vcpu as usize].spin_left
-    }
-
-    /// One turn of a busy-wait loop of the vCPU's own. True if it has to leave the guest for it: it is to
-    /// suspend itself before.
-    #[inline(always)]
-    pub(crate) fn pause(&mut self) -> bool {
-        let pause = self.times.pause_ns;
-        let before = self.local;
-        let pause = self.jittered(pause);
-        self.charge(pause);
-        if !self.ple {
-            return false;
-        }
-        let (local, gap) = (self.local, self.times.ple_gap_ns);
-        let v = &mut self.vcpus[self.vcpu as usize];
-        if before - v.paused_at > gap {
-            v.ple_left = v.ple_window;
-        }
-        v.ple_left = v.ple_left.saturating_sub(local - v.paused_at.max(before));
-        v.paused_at = local;
-        v.ple_left == 0
-    }
-
-    /// The vCPU leaves the guest as it pauses for too long.
-    pub(crate) fn leave_for_pause(&mut self) {
-        self.now = self.local;
-        let back = self.pause_exit(self.vcpu);
-        self.local = back;
-    }
-
-    /// The machine's clock is to be that of the vCPU, which nobody is before.
-    pub(crate) fn synchronize(&mut self) {
-        self.now = self.local;
-    }
-
-    pub(crate) fn clock_ns(&self) -> u64 {
-        self.local / NS
-    }
-
-    pub(crate) fn times(&self) -> CallTimes {
-        CallTimes {
-            clock: self.times.clock_ns,
-            exit: self.times.exit_ns,
-            entry: self.times.entry_ns,
-            kick: self.times.kick_ns,
-            slack: self.times.timer_slack_ns,
-        }
-    }
-
-    /// A full fence: what a read-modify-write takes.
-    pub(crate) fn charge_modify(&mut self) {
-        self.local += self.rmw;
-    }
-
-    /// A turn of a busy-wait loop that looks at a word.
-    pub(crate) fn turn(&self) -> Ps {
-        (self.times.pause_ns + self.times.hit_ns).max(1)
-    }
-
-    /// The number among all of vCPU `number` of the VM of the executing one.
-    pub(crate) fn fellow(&self, number: u32) -> u32 {
-        self.vms[self.vcpus[self.vcpu as usize].vm as usize].vcpus.0 + number
-    }
-
-    pub(crate) fn base(&self) -> usize {
-        self.base
-    }
-
-    pub(crate) fn note_exit(&mut self, step: vcpu::HostStep) {
-        self.note_step(self.vcpu, step);
-    }
-
-    pub(crate) fn note_kick(&mut self) {
-        self.vcpus[self.vcpu as usize].exits.kick += 1;
-    }
-
-    /// The NUMA node, which is the socket, of vCPU `number` of the VM of the executing one: where it may
-    /// run, or ran last.
-    pub(crate) fn socket_of(&self, number: u32) -> u32 {
-        let vcpu = &self.vcpus[self.fellow(number) as usize];
-        #[expect(clippy::cast_possible_truncation, reason = "a few")]
-        let socket = self.topology.socket(vcpu.cpu) as u32;
-        socket
-    }
-
-    /// Whether little is left of the stack that `at` is on: the executing vCPU's, or its present task's.
-    pub(crate) fn stack_is_low(&self, at: usize) -> bool {
-        let v = &self.vcpus[self.vcpu as usize];
-        let queue = &area_of(v.area).run_queue;
-        let own = match queue.per_vcpu {
-            0 | 1 => 0,
-            tasks => queue.current.load(Relaxed) % tasks,
-        };
-        let lowest = match own.checked_sub(1) {
-            None => v.lowest_stack,
-            Some(place) => {
-                let stacks = &self.vms[v.vm as usize].task_stacks;
-                let before = v.number as usize * (queue.per_vcpu as usize - 1);
-                let stack = stacks.get(before + place as usize);
-                stack.map_or(0, |stack| stack.limit().get())
-            }
-        };
-        at < lowest + STACK_RESERVE
-    }
-
     /// Shows a vCPU's VM its steal time, as KVM does.
     fn report_steal(&mut self, vcpu: u32, queued_ns: u64, preempted: bool) {
         let v = &self.vcpus[vcpu as usize];
@@ -634,16 +390,6 @@ impl Engine {
         steal.version.store(2, Relaxed);
         steal.preempted.store(preempted.into(), Relaxed);
     }
-}
-
-/// What hypercalls cost.
-#[derive(Clone, Copy)]
-pub(crate) struct CallTimes {
-    pub(crate) clock: Ps,
-    pub(crate) exit: Ps,
-    pub(crate) entry: Ps,
-    pub(crate) kick: Ps,
-    pub(crate) slack: Ps,
 }
 
 /// The area at `address`.

@@ -48,7 +48,7 @@ impl Engine {
         match v.state {
             State::Running => v.ran += passed,
             State::Queued => v.queued += passed,
-            State::Halted | State::Away | State::Done => v.blocked += passed,
+            State::Halted | State::Away | State::Done => {}
         }
         v.since = now;
         v.state = state;

@@ -84,7 +84,6 @@ impl Engine {
             since: self.now,
             ran: 0,
             queued: 0,
-            blocked: 0,
             vruntime: 0,
             deadline: 0,
             voluntary: 0,

@@ -148,7 +148,6 @@ pub(super) struct Vcpu {
     pub(super) since: Ps,
     pub(super) ran: Ps,
     pub(super) queued: Ps,
-    pub(super) blocked: Ps,
     pub(super) vruntime: Ps,
     pub(super) deadline: Ps,
     pub(super) voluntary: u64,
