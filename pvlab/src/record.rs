@@ -13,14 +13,65 @@ pub struct Record {
     pub scenario: Scenario,
     /// How the start of the measurement was chosen.
     pub start: Start,
-    /// Length of the measurement, s.
+    /// Length of the measurement, s, without [`Self::without_cpu`].
     pub measured_s: f64,
+    /// Times within the measurement in which nothing of this process had a CPU.
+    #[serde(default)]
+    pub without_cpu: Vec<Absence>,
+    /// Times that the run was repeated as there were such times in it.
+    #[serde(default)]
+    pub repeated: u32,
     /// From the launch of the run to the first acquisition, ms.
     pub first_acquisition_ms: f64,
     /// The run was stopped by a signal before its time.
     pub interrupted: bool,
     /// One for each VM of the scenario.
     pub vms: Vec<VmRecord>,
+}
+
+/// A time in which nothing of this process had a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Absence {
+    /// When it began, in s of measured time.
+    pub at_s: f64,
+    /// Its length, ms; of a vCPU that had not used its CPU all the time before, up to 100 ms less than it was.
+    pub ms: f64,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// Why nothing of this process had a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// The process was stopped (SIGSTOP, Ctrl-Z, a debugger).
+    Stopped,
+    /// The host was suspended.
+    Suspended,
+    /// The CPUs were taken away: by a hypervisor under this host, by a frozen cgroup, by other work.
+    NoCpu,
+}
+
+impl Cause {
+    /// What happened.
+    pub const fn what(self) -> &'static str {
+        match self {
+            Self::Stopped => "the process was stopped",
+            Self::Suspended => "the host was suspended",
+            Self::NoCpu => "its CPUs were taken away",
+        }
+    }
+}
+
+/// What to tell of such times, if there are any: how long they were in all, and what happened.
+pub fn absent(absences: &[Absence]) -> Option<String> {
+    let longest = absences.iter().max_by(|a, b| a.ms.total_cmp(&b.ms))?;
+    let all: f64 = absences.iter().map(|absence| absence.ms).sum();
+    Some(format!(
+        "{:.1} s without CPU ({})",
+        all / 1e3,
+        longest.cause.what()
+    ))
 }
 
 /// How the start of the measurement was chosen.

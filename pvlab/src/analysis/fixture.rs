@@ -103,6 +103,8 @@ pub(crate) fn record(lock: LockKind, acquisitions: u64) -> Record {
             reason: StartReason::NotOvercommitted,
         },
         measured_s: 1.0,
+        without_cpu: Vec::new(),
+        repeated: 0,
         first_acquisition_ms: 12.5,
         interrupted: false,
         vms: vec![vm(lock.name(), &[half, acquisitions - half])],

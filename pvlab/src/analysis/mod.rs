@@ -18,7 +18,9 @@ pub use summary::{Exclusion, Fairness, Run, Summary};
 pub use validation::{Side as ValidationSide, ValidationCell};
 pub use waits::WaitNs;
 pub use warning::Warning;
-pub(crate) use warning::{NOT_MEASURED, never_told, of_run as warnings_of_run};
+pub(crate) use warning::{
+    NOT_MEASURED, never_told, of_repeats as warnings_of_repeats, of_run as warnings_of_run,
+};
 
 #[cfg(test)]
 pub(crate) mod fixture;

@@ -4,7 +4,7 @@ use super::plan::Plan;
 use super::sharing::Side;
 use super::summary::{Run, Summary};
 use crate::host::format_cpu_list;
-use crate::record::{Record, StartReason};
+use crate::record::{Absence, Record, StartReason, absent};
 use crate::scenario::{Length, Lock, MachineKind, Placement, Scenario};
 use guest::abi::Counter;
 use serde::Serialize;
@@ -148,10 +148,55 @@ fn busy_host(scenario: &Scenario, cpu_ns: u64, measured_s: f64) -> Option<String
     })
 }
 
+/// Warnings about times without CPU in a single run.
+fn of_absences(record: &Record) -> Option<Warning> {
+    let text = format!(
+        "{}, which is no measured time; the longest waits may contain it",
+        absent(&record.without_cpu)?
+    );
+    Some(Warning::new("without_cpu", text))
+}
+
+/// Warnings about runs that were repeated as there were times without CPU in them, and about such times in
+/// those that were not any more: of each run, how often it was repeated, and its times without CPU.
+pub(crate) fn of_repeats<'a>(
+    runs: impl Iterator<Item = (u32, &'a [Absence])> + Clone,
+) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let repeats: u32 = runs.clone().map(|(repeated, _)| repeated).sum();
+    if repeats > 0 {
+        warnings.push(Warning::new(
+            "repeated",
+            format!(
+                "{} made again, as nothing of this process had a CPU for a while in it",
+                match repeats {
+                    1 => "one run was".to_owned(),
+                    n => format!("{n} runs were"),
+                }
+            ),
+        ));
+    }
+    let absences: Vec<_> = runs.flat_map(|(_, absences)| absences).copied().collect();
+    if let Some(text) = absent(&absences) {
+        warnings.push(Warning::new(
+            "without_cpu",
+            format!(
+                "{text} in runs that were not made once more; it is no measured time, but the longest \
+                 waits may contain it"
+            ),
+        ));
+    }
+    warnings
+}
+
 /// Warnings about a comparison's rounds as a whole.
 pub(crate) fn of_rounds(plan: &Plan, rounds: &[Vec<Record>]) -> Vec<Warning> {
     let reported = rounds.iter().flatten().any(Record::preempted_reported);
     let mut warnings: Vec<_> = of_reports(&plan.run, reported).into_iter().collect();
+    let runs = rounds.iter().flatten();
+    warnings.extend(of_repeats(
+        runs.map(|record| (record.repeated, &*record.without_cpu)),
+    ));
     if rounds.len() == 1 {
         warnings.push(Warning::new(
             "one_round",
@@ -238,6 +283,7 @@ pub(crate) fn of_lock(
 pub(crate) fn of_run(record: &Record) -> Vec<Warning> {
     let mut warnings = of_scenario(&record.scenario);
     warnings.extend(of_reports(&record.scenario, record.preempted_reported()));
+    warnings.extend(of_absences(record));
     if let StartReason::LimitReached(vcpus) = &record.start.reason {
         warnings.push(Warning::new(
             "not_descheduled",

@@ -98,7 +98,7 @@ pub fn calibrate(
     for lock in FITTED_LOCKS {
         let mut rates = Vec::new();
         for _ in 0..ROUNDS {
-            let record = session::run(&at_two(scenario, lock), &Options::default(), observer)?;
+            let record = session::run_undisturbed(&at_two(scenario, lock), observer)?;
             if record.interrupted {
                 return Err(RunError::Interrupted.into());
             }

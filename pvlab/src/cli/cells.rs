@@ -4,7 +4,7 @@
 use super::progress::{Progress, Watcher};
 use crate::record::Record;
 use crate::scenario::Scenario;
-use crate::session::{self, Observer, Options, RunError};
+use crate::session::{self, Observer, RunError};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -105,7 +105,7 @@ pub(super) fn records(
 }
 
 fn run(cell: &Cell, observer: &mut dyn Observer) -> Result<Record, RunError> {
-    session::run(&cell.scenario, &Options::default(), observer)
+    session::run_undisturbed(&cell.scenario, observer)
 }
 
 /// Several runs at the same time have no phase to show.

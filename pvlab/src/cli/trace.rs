@@ -10,7 +10,7 @@ use super::run::expected;
 use super::{BROKEN, DONE, FAILED, complain};
 use crate::analysis::never_told;
 use crate::host::Host;
-use crate::record::Record;
+use crate::record::{Record, absent};
 use crate::report::{self, Context, Format};
 use crate::scenario::{Length, Lock, MachineKind, Scenario};
 use crate::selection::SlowPath;
@@ -71,6 +71,10 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
     header
         .notes
         .extend(collector.without_switches().map(str::to_owned));
+    let absences = result.as_ref().ok().and_then(|r| absent(&r.without_cpu));
+    header.notes.extend(absences.map(|text| {
+        format!("{text}: neither the scheduler nor a lock is to blame for what waited meanwhile")
+    }));
     let sink = create(args, &header)?.map(|sink| Box::new(Batched::before(sink)) as Box<dyn Sink>);
     let (account, merged, end) = write_out(&mut collector, &scenario, &header, sink)?;
     drop(progress);

@@ -255,6 +255,7 @@ fn interval_lines_name_the_vm_and_units() {
         spurious: 0,
     };
     let interval = Interval {
+        without_cpu_s: 0.0,
         at_s: 1.5,
         length_s: 0.5,
         vms: vec![vm],

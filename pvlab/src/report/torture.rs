@@ -5,6 +5,7 @@ use super::headline::headline;
 use super::human::{plural, share, time};
 use super::{Context, Format, Machine, to_json};
 use crate::analysis::never_told;
+use crate::record::absent;
 use crate::scenario::MachineKind;
 use crate::selection::SlowPath;
 use crate::torture::{Failure, Record, Role, Thread, failures, lines};
@@ -133,6 +134,11 @@ impl TortureReport {
                 let longest = time(thread.longest_wait_ns as f64);
                 lines.push(format!("longest wait of a {role}: {longest}, {thread}"));
             }
+        }
+        if let Some(text) = absent(&record.without_cpu) {
+            lines.push(format!(
+                "{text}: not counted, neither as time nor against anybody; the longest waits may contain it"
+            ));
         }
         lines.extend(record.starved_lines());
         let never_told = never_told(&record.scenario, record.preempted_reported);

@@ -1,5 +1,6 @@
 //! Statistics intervals: what happened between two looks at the counters.
 
+use super::absence::Absences;
 use super::run::{Watched, seconds};
 use super::{Interval, IntervalVm, Observer};
 use crate::machine::RunningVm;
@@ -12,6 +13,8 @@ use vmm::region::RegionError;
 pub(super) struct Intervals {
     start: u64,
     last: u64,
+    /// Ticks without CPU until then.
+    absent: u64,
     totals: Vec<IntervalVm>,
 }
 
@@ -22,6 +25,7 @@ impl Intervals {
         Ok(Self {
             start,
             last: start,
+            absent: 0,
             totals: all_totals(vms)?,
         })
     }
@@ -30,6 +34,7 @@ impl Intervals {
     pub(super) fn report(
         &mut self,
         vms: &[Watched],
+        absences: &Absences,
         observer: &mut dyn Observer,
     ) -> Result<(), RegionError> {
         let Some(vm) = vms.first() else {
@@ -47,9 +52,13 @@ impl Intervals {
                 kicks: now.kicks - last.kicks,
                 spurious: now.spurious - last.spurious,
             });
+        let absent = absences.ticks_until(at.wrapping_sub(vm.machine.tsc_offset()));
+        let lost = absent.saturating_sub(self.absent);
+        let measured = |ticks: u64, lost| seconds(ticks.saturating_sub(lost), &*vm.machine);
         let interval = Interval {
-            at_s: seconds(at - self.start, &*vm.machine),
-            length_s: seconds(at - self.last, &*vm.machine),
+            at_s: measured(at - self.start, absent),
+            length_s: measured(at - self.last, lost),
+            without_cpu_s: seconds(lost, &*vm.machine),
             vms: vms.collect(),
         };
         // The end of the measurement may follow an interval at once.
@@ -57,6 +66,7 @@ impl Intervals {
             observer.interval(&interval);
         }
         self.last = at;
+        self.absent = absent;
         self.totals = totals;
         Ok(())
     }

@@ -1,17 +1,19 @@
 //! The measurement, and the record of it.
 
+use super::absence::Found;
 use super::intervals::Intervals;
 use super::live::{LOOK_EVERY, Live};
 use super::run::{POLL, Run, done, machines, seconds};
 use super::snapshot::{self, LongestWaits, VmSnapshot, ns, to_f64};
 use super::{LiveVm, Observer, Options, RunError, look_every, tasks};
-use crate::record::{Record, Start, VmRecord};
+use crate::record::{Absence, Record, Start, VmRecord};
 use crate::scenario::Length;
 use crate::trace::collect::COLLECT_EVERY;
 use guest::abi::{Task, VcpuArea, phase};
 use std::mem::offset_of;
+use std::pin::Pin;
 use std::time::Duration;
-use tokio::time::{Instant, interval_at, sleep};
+use tokio::time::{Instant, Sleep, interval_at, sleep};
 
 impl Run<'_> {
     pub(super) fn begin_measurement(&mut self) -> Result<Vec<VmSnapshot>, RunError> {
@@ -19,6 +21,7 @@ impl Run<'_> {
             collector.begin(&machines(&self.vms));
         }
         self.enter(phase::MEASURE)?;
+        self.absences.forget();
         self.snapshots()
     }
 
@@ -57,9 +60,13 @@ impl Run<'_> {
             tokio::select! {
                 biased;
                 () = &mut end => {
+                    // What was lost is measured now.
+                    if postpone(&mut end, self.notice_absence()) {
+                        continue;
+                    }
                     if options.stat_interval.is_some() {
                         // The last, perhaps shorter, interval.
-                        reporter.report(&self.vms, observer)?;
+                        reporter.report(&self.vms, &self.absences, observer)?;
                     }
                     return Ok(());
                 }
@@ -71,7 +78,8 @@ impl Run<'_> {
                         });
                         observer.live(&vms.collect::<Vec<_>>());
                     }
-                    reporter.report(&self.vms, observer)?;
+                    postpone(&mut end, self.notice_absence());
+                    reporter.report(&self.vms, &self.absences, observer)?;
                 }
                 _ = live_looks.tick() => {
                     if let Some(live) = &mut live {
@@ -81,12 +89,14 @@ impl Run<'_> {
                 _ = collections.tick() => self.collect()?,
                 _ = looks.tick() => {
                     self.listen()?;
+                    postpone(&mut end, self.notice_absence());
                     self.watch()?;
                     if self.all_done()? {
                         return Ok(());
                     }
                     if let Some(duration) = duration {
-                        observer.progress(begun.elapsed().as_secs_f64() / duration.as_secs_f64());
+                        let measured = begun.elapsed().saturating_sub(self.absences.lost());
+                        observer.progress(measured.as_secs_f64() / duration.as_secs_f64());
                     }
                 }
             }
@@ -100,6 +110,7 @@ impl Run<'_> {
         mut from: Vec<VmSnapshot>,
         interrupted: bool,
     ) -> Result<Record, RunError> {
+        self.notice_absence();
         if self.scenario.length.iterations() > 0 {
             for (from, vm) in from.iter_mut().zip(&self.vms) {
                 from.start_where_vcpus_did(&*vm.machine)?;
@@ -150,6 +161,8 @@ impl Run<'_> {
             scenario: self.scenario.clone(),
             start,
             measured_s: self.measured_s(&from, &to)?,
+            without_cpu: self.without_cpu(&from),
+            repeated: 0,
             first_acquisition_ms: self.first_acquisition_ms()?,
             interrupted,
             vms,
@@ -174,9 +187,21 @@ impl Run<'_> {
                     end = end.max(if finished == 0 { to[i].at } else { finished });
                 }
             }
-            longest = longest.max(seconds(end.saturating_sub(from[i].at), &*vm.machine));
+            let host_end = end.wrapping_sub(vm.machine.tsc_offset());
+            let lost = self.absences.ticks_until(host_end);
+            let ticks = end.saturating_sub(from[i].at).saturating_sub(lost);
+            longest = longest.max(seconds(ticks, &*vm.machine));
         }
         Ok(longest)
+    }
+
+    /// Times without CPU in the measurement.
+    fn without_cpu(&self, from: &[VmSnapshot]) -> Vec<Absence> {
+        let (Some(vm), Some(from)) = (self.vms.first(), from.first()) else {
+            return Vec::new();
+        };
+        let begun = from.at.wrapping_sub(vm.machine.tsc_offset());
+        self.absences.recorded(begun, vm.machine.khz())
     }
 
     pub(super) fn first_acquisition_ms(&self) -> Result<f64, RunError> {
@@ -192,5 +217,17 @@ impl Run<'_> {
             }
         }
         Ok(if first.is_finite() { first } else { 0.0 })
+    }
+}
+
+/// Puts `end` off by the time that was lost; whether there was any.
+pub(crate) fn postpone(end: &mut Pin<&mut Sleep>, found: Option<Found>) -> bool {
+    match found {
+        Some(found) if !found.lost.is_zero() => {
+            let later = end.deadline() + found.lost;
+            end.as_mut().reset(later);
+            true
+        }
+        _ => false,
     }
 }

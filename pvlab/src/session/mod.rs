@@ -4,6 +4,7 @@
 //! waits for signals, deadlines, statistics intervals and what the vCPUs have to say, and watches
 //! that they get on.
 
+mod absence;
 mod control;
 mod error;
 mod intervals;
@@ -20,6 +21,9 @@ use crate::trace::Collector;
 use std::time::Duration;
 
 pub use error::{RunError, Stuck};
+
+pub(crate) use absence::Found;
+pub(crate) use measure::postpone;
 
 pub(crate) use control::with_control;
 pub(crate) use run::{POLL, Run, Watched};
@@ -50,10 +54,12 @@ pub trait Observer {
 /// One statistics interval.
 #[derive(Clone, Debug)]
 pub struct Interval {
-    /// End of the interval, s after the start of the measurement.
+    /// End of the interval, in s of measured time.
     pub at_s: f64,
-    /// Length of the interval, s.
+    /// Length of the interval, s, without [`Self::without_cpu_s`].
     pub length_s: f64,
+    /// For how long nothing of this process had a CPU, s.
+    pub without_cpu_s: f64,
     /// One for each VM of the scenario.
     pub vms: Vec<IntervalVm>,
 }
@@ -89,6 +95,29 @@ pub struct Options {
     pub stat_interval: Option<Duration>,
     /// Watch, besides, who is preempted.
     pub live: bool,
+}
+
+/// Times that a run is repeated, at most, as it was without CPU for a while.
+const REPEATS: u32 = 2;
+
+/// [`run`], and again if it was without CPU for a while: a round of a comparison must be like the others.
+/// After [`REPEATS`] it is left as it is, and its record tells.
+///
+/// # Errors
+/// See [`RunError`].
+pub fn run_undisturbed(
+    scenario: &Scenario,
+    observer: &mut dyn Observer,
+) -> Result<Record, RunError> {
+    let mut repeated = 0;
+    loop {
+        let record = run(scenario, &Options::default(), observer)?;
+        let held = record.vms.iter().all(|vm| vm.exclusion.held());
+        if record.without_cpu.is_empty() || record.interrupted || !held || repeated == REPEATS {
+            return Ok(Record { repeated, ..record });
+        }
+        repeated += 1;
+    }
 }
 
 /// Runs the scenario; returns when its measurement is over or Ctrl-C was typed.

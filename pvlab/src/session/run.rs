@@ -1,5 +1,6 @@
 //! A run under way: its VMs, what their vCPUs say, and whether they get on.
 
+use super::absence::{Absences, Found};
 use super::snapshot::{VmSnapshot, to_f64};
 use super::{RunError, Stuck};
 use crate::machine::{self, Noise, RunningVm};
@@ -21,6 +22,7 @@ pub(crate) struct Run<'a> {
     pub(super) launched: Instant,
     pub(crate) vms: Vec<Watched>,
     pub(super) collector: Option<&'a mut Collector>,
+    pub(crate) absences: Absences,
     _noise: Noise,
 }
 
@@ -71,6 +73,7 @@ impl<'a> Run<'a> {
             launched,
             vms,
             collector,
+            absences: Absences::new(usable_cpus(scenario)),
             _noise: noise,
         })
     }
@@ -112,6 +115,16 @@ impl<'a> Run<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Looks whether nothing of this process had a CPU for a while: nobody can be blamed for what did not
+    /// happen then.
+    pub(crate) fn notice_absence(&mut self) -> Option<Found> {
+        let found = self.absences.look()?;
+        for vm in &mut self.vms {
+            vm.last_progress = (vm.last_progress + found.lost).min(Instant::now());
+        }
+        Some(found)
     }
 
     /// The watchdog: an error if a VM has made no acquisition for too long, or never will again.
@@ -163,6 +176,7 @@ impl<'a> Run<'a> {
     ) -> Result<(), RunError> {
         loop {
             self.listen()?;
+            self.notice_absence();
             if condition(self)? {
                 return Ok(());
             }
@@ -176,6 +190,7 @@ impl<'a> Run<'a> {
             vm.machine.region().set_phase(phase)?;
             vm.last_progress = Instant::now();
         }
+        self.absences.turn();
         Ok(())
     }
 
@@ -212,6 +227,16 @@ impl<'a> Run<'a> {
         match &mut self.collector {
             Some(collector) => Ok(collector.collect(&machines(&self.vms))?),
             None => Ok(()),
+        }
+    }
+}
+
+/// CPUs that can be used at the same time by what runs; 0 if it is simulated.
+fn usable_cpus(scenario: &Scenario) -> usize {
+    match scenario.machine {
+        MachineKind::Simulated => 0,
+        MachineKind::Kvm | MachineKind::Threads => {
+            scenario.cpus.len().min(scenario.vcpus() + scenario.noise)
         }
     }
 }

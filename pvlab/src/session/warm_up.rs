@@ -25,7 +25,9 @@ impl Run<'_> {
         self.kick_all()?;
         let shortest = self.scenario.warm_up;
         let every = look_every(self.scenario.machine).min(shortest / 2);
-        self.wait_until(every.max(POLL), |_| Ok(begun.elapsed() >= shortest))
+        self.absences.forget();
+        let passed = |run: &Self| begun.elapsed().saturating_sub(run.absences.lost());
+        self.wait_until(every.max(POLL), |run| Ok(passed(run) >= shortest))
             .await?;
 
         let longest = (shortest * LONGEST_WARM_UP).max(LEAST_LONGEST_WARM_UP);
@@ -36,7 +38,7 @@ impl Run<'_> {
             let now = run.switches();
             not_descheduled.retain(|&(vcpu, switches)| now[vcpu].1 == switches);
             let waiting = overcommitted && !not_descheduled.is_empty();
-            Ok(!waiting || begun.elapsed() >= longest)
+            Ok(!waiting || passed(run) >= longest)
         })
         .await?;
         let reason = if !overcommitted {
@@ -47,7 +49,7 @@ impl Run<'_> {
             StartReason::LimitReached(not_descheduled.iter().map(|&(vcpu, _)| vcpu).collect())
         };
         Ok(Start {
-            warm_up_ms: begun.elapsed().as_secs_f64() * 1e3,
+            warm_up_ms: passed(self).as_secs_f64() * 1e3,
             reason,
         })
     }

@@ -22,20 +22,21 @@ pub(super) struct Count {
 impl Count {
     /// That of each vCPU.
     pub(super) fn all(vm: &dyn RunningVm) -> Result<Vec<Self>, RegionError> {
-        let region = vm.region();
-        (0..region.layout().vcpus())
-            .map(|vcpu| {
-                let counters = region.counters(vcpu)?;
-                let of = |counter: Counter| counters[counter.index()];
-                Ok(Self {
-                    acquisitions: of(Counter::Acquisitions),
-                    around: of(Counter::Around),
-                    violations: of(Counter::Violations),
-                    late: of(Counter::Late),
-                    contended: of(Counter::Lock(LockEvent::Contended)),
-                })
-            })
-            .collect()
+        let vcpus = 0..vm.region().layout().vcpus();
+        vcpus.map(|vcpu| Self::of(vm, vcpu)).collect()
+    }
+
+    /// That of one vCPU.
+    pub(super) fn of(vm: &dyn RunningVm, vcpu: usize) -> Result<Self, RegionError> {
+        let counters = vm.region().counters(vcpu)?;
+        let of = |counter: Counter| counters[counter.index()];
+        Ok(Self {
+            acquisitions: of(Counter::Acquisitions),
+            around: of(Counter::Around),
+            violations: of(Counter::Violations),
+            late: of(Counter::Late),
+            contended: of(Counter::Lock(LockEvent::Contended)),
+        })
     }
 
     /// Failures, in locktorture's sense.

@@ -5,6 +5,7 @@
 //! gives the verdict. Output is that of Linux's locktorture.
 
 mod count;
+mod late;
 pub mod lines;
 mod pauses;
 mod record;

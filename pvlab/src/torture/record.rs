@@ -1,6 +1,7 @@
 //! What a torture test yielded.
 
 use super::Tally;
+use crate::record::Absence;
 use crate::scenario::{Mix, Scenario};
 use serde::Serialize;
 use std::fmt;
@@ -10,8 +11,10 @@ use std::fmt;
 pub struct Record {
     /// What was run.
     pub scenario: Scenario,
-    /// Length of the test, s.
+    /// Length of the test, s, without [`Self::without_cpu`].
     pub measured_s: f64,
+    /// Times in which nothing of this process had a CPU.
+    pub without_cpu: Vec<Absence>,
     /// A signal ended it before its time.
     pub interrupted: bool,
     /// The counts at the end of each statistics interval, and last those at the end of the test.

@@ -1,6 +1,7 @@
 //! The course of a test.
 
 use super::count::{Count, exclusive};
+use super::late::Lateness;
 use super::pauses::Pauses;
 use super::shuffle::{Scheduling, shuffle};
 use super::stop::{End, stop, wake_pausing};
@@ -8,7 +9,8 @@ use super::watch::Watch;
 use super::{Interval, Record, Thread};
 use crate::scenario::{Length, Scenario, Torture};
 use crate::session::{
-    POLL, Run, RunError, Stuck, entries, longest_wait, look_every, ns, with_control,
+    Found, POLL, Run, RunError, Stuck, entries, longest_wait, look_every, ns, postpone,
+    with_control,
 };
 use guest::abi::{Task, phase};
 use std::pin::Pin;
@@ -73,7 +75,10 @@ struct Test<'a> {
     torture: &'a Torture,
     observer: &'a mut dyn Observer,
     begun: Instant,
+    /// On the host's clock.
+    begun_at: u64,
     watch: Watch,
+    late: Lateness,
     intervals: Vec<Interval>,
     pauses: Pauses,
     shuffles: usize,
@@ -86,16 +91,20 @@ impl<'a> Test<'a> {
         observer: &'a mut dyn Observer,
     ) -> Result<Self, RunError> {
         observer.phase("torturing");
-        let watch = Watch::new(run.scenario.vcpus());
+        let vcpus = run.scenario.vcpus();
         let begun = Instant::now();
+        let begun_at = run.vms[0].machine.host_now();
         run.enter(phase::MEASURE)?;
+        run.absences.forget();
         run.kick_all()?;
         Ok(Self {
             run,
             torture,
             observer,
             begun,
-            watch,
+            begun_at,
+            watch: Watch::new(vcpus),
+            late: Lateness::new(vcpus),
             intervals: Vec::new(),
             pauses: Pauses::new(),
             shuffles: 0,
@@ -131,8 +140,11 @@ impl<'a> Test<'a> {
                     interrupted = true;
                     break;
                 }
-                () = &mut end, if !over => over = true,
-                _ = intervals.tick() => self.report()?,
+                () = &mut end, if !over => over = !postpone(&mut end, self.notice_absence()?),
+                _ = intervals.tick() => {
+                    postpone(&mut end, self.notice_absence()?);
+                    self.report()?;
+                }
                 _ = stutters.tick() => self.pauses.stutter(&mut self.run, &mut self.watch)?,
                 _ = shuffles.tick() => {
                     shuffle(&self.run, self.shuffles)?;
@@ -140,11 +152,15 @@ impl<'a> Test<'a> {
                 }
                 _ = looks.tick() => {
                     self.run.listen()?;
+                    match self.notice_absence()? {
+                        None => self.late.look(&self.run, false)?,
+                        found => _ = postpone(&mut end, found),
+                    }
                     stuck = self.look()?;
                     if stuck.is_some() {
                         break;
                     }
-                    self.observer.progress(self.begun.elapsed().as_secs_f64() / duration.as_secs_f64());
+                    self.observer.progress(self.at_s() / duration.as_secs_f64());
                 }
             }
         }
@@ -152,12 +168,26 @@ impl<'a> Test<'a> {
         self.finish(interrupted, stuck).await
     }
 
-    fn counts(&self) -> Result<Vec<Count>, RunError> {
-        Ok(Count::all(&*self.run.vms[0].machine)?)
+    /// Looks whether nobody had a CPU for a while: then nobody can be blamed for it.
+    fn notice_absence(&mut self) -> Result<Option<Found>, RunError> {
+        let found = self.run.notice_absence();
+        if let Some(found) = found {
+            self.watch.absent(found.lost);
+            self.late.look(&self.run, true)?;
+        }
+        Ok(found)
     }
 
+    fn counts(&self) -> Result<Vec<Count>, RunError> {
+        let mut counts = Count::all(&*self.run.vms[0].machine)?;
+        self.late.forgive(&mut counts);
+        Ok(counts)
+    }
+
+    /// How long the test has been going on, without absences.
     fn at_s(&self) -> f64 {
-        self.begun.elapsed().as_secs_f64()
+        let lost = self.run.absences.lost();
+        self.begun.elapsed().saturating_sub(lost).as_secs_f64()
     }
 
     /// Ends a statistics interval.
@@ -190,6 +220,7 @@ impl<'a> Test<'a> {
 
     async fn finish(mut self, interrupted: bool, stuck: Option<Stuck>) -> Result<Record, RunError> {
         let scenario = self.run.scenario;
+        self.notice_absence()?;
         let measured_s = self.at_s();
         self.pauses.end(&mut self.run, &mut self.watch)?;
         self.watch.look(&self.run.vms[0], true)?;
@@ -207,6 +238,7 @@ impl<'a> Test<'a> {
         if !end.given_up.is_empty() {
             self.run.vms[0].machine.stop();
         }
+        self.late.look(&self.run, false)?;
         let machine = &*self.run.vms[0].machine;
         let counts = self.counts()?;
         let mut threads = Vec::new();
@@ -230,6 +262,7 @@ impl<'a> Test<'a> {
         Ok(Record {
             scenario: scenario.clone(),
             measured_s,
+            without_cpu: self.run.absences.recorded(self.begun_at, vmm::clock::khz()),
             interrupted,
             intervals: self.intervals,
             threads,

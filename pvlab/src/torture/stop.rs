@@ -23,9 +23,13 @@ pub(super) struct End {
 pub(super) async fn stop(run: &mut Run<'_>, watch: &mut Watch) -> Result<End, RunError> {
     run.vms[0].machine.region().set_pause(false)?;
     run.enter(phase::STOP)?;
-    let begun = Instant::now();
+    let mut begun = Instant::now();
     loop {
         run.listen()?;
+        if let Some(found) = run.notice_absence() {
+            watch.absent(found.lost);
+            begun += found.lost;
+        }
         wake_pausing(run)?;
         let given_up = unfinished(run)?;
         if given_up.is_empty() {

@@ -94,6 +94,7 @@ mod tests {
         Record {
             scenario: fixture::scenario(LockKind::Tas),
             measured_s: 1.0,
+            without_cpu: Vec::new(),
             interrupted: false,
             intervals: Vec::new(),
             threads: vec![thread(0), thread(1)],

@@ -126,6 +126,12 @@ impl Watch {
         self.suspected = None;
     }
 
+    /// For that long nobody had a CPU.
+    pub(super) fn absent(&mut self, length: Duration) {
+        self.paused(length);
+        self.all_halted = None;
+    }
+
     /// That vCPU `vcpu` starved at its worst.
     pub(super) fn starved(&self, vcpu: usize) -> Option<Starved> {
         self.spells[vcpu].worst

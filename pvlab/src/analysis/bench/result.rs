@@ -3,7 +3,7 @@
 use super::plan::{BenchPlan, Cell, Column, Layout};
 use crate::analysis::Ended;
 use crate::analysis::stats::median;
-use crate::record::Record;
+use crate::record::{Absence, Record};
 use crate::scenario::BenchKind;
 use guest::abi::Counter;
 use pvlock::LockEvent;
@@ -84,6 +84,10 @@ pub struct RunFigures {
     pub read_wait_max_ns: Option<u64>,
     /// All other acquisitions, likewise.
     pub write_wait_max_ns: Option<u64>,
+    /// Times in which nothing of this process had a CPU; they are not in `seconds`.
+    pub without_cpu: Vec<Absence>,
+    /// Times that the run was repeated for such times.
+    pub repeated: u32,
 }
 
 impl RunFigures {
@@ -113,6 +117,8 @@ impl RunFigures {
             preempted_reported: record.preempted_reported(),
             read_wait_max_ns: vm.threads.iter().filter_map(|t| t.read_wait_max_ns).max(),
             write_wait_max_ns: vm.threads.iter().filter_map(|t| t.write_wait_max_ns).max(),
+            without_cpu: record.without_cpu.clone(),
+            repeated: record.repeated,
         }
     }
 }
@@ -276,6 +282,8 @@ pub(crate) mod fixture {
             preempted_reported: false,
             read_wait_max_ns: None,
             write_wait_max_ns: None,
+            without_cpu: Vec::new(),
+            repeated: 0,
         }
     }
 

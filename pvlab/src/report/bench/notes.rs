@@ -6,7 +6,7 @@ use super::super::human::{count, plural, time};
 use crate::analysis::bench::{
     BenchPlan, BenchResult, CellResult, Layout, Load, Measure, RunFigures,
 };
-use crate::analysis::{Ended, NOT_MEASURED, never_told};
+use crate::analysis::{Ended, NOT_MEASURED, never_told, warnings_of_repeats};
 use crate::scenario::{BenchKind, Length, MachineKind, VmSpec};
 
 /// What was run.
@@ -72,6 +72,12 @@ pub(super) fn foot(result: &BenchResult) -> Vec<String> {
         let cells = result.cells.iter();
         cells.flat_map(|cell| cell.runs.iter().map(move |run| (cell, run)))
     };
+    let absences = warnings_of_repeats(runs().map(|(_, run)| (run.repeated, &*run.without_cpu)));
+    lines.extend(
+        absences
+            .into_iter()
+            .map(|warning| format!("warning: {}", warning.text)),
+    );
     if result.ended != Ended::Complete {
         let done = runs().count();
         let all = plan.order(0).len() * plan.rounds;
