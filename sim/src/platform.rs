@@ -4,7 +4,7 @@
 
 use crate::engine::event::{NS, Ps};
 use crate::engine::vcpu::HostStep;
-use crate::engine::{CallTimes, Engine, Use, Yielded};
+use crate::engine::{CallTimes, Engine, Use};
 use crate::simulation::Said;
 use corosensei::Yielder;
 use guest::Machine;
@@ -354,12 +354,7 @@ impl<const TRACE: bool> Platform for Simulated<TRACE> {
             let target = e.fellow(cpu);
             e.yield_to(target)
         });
-        let counters: &[Counter] = match yielded {
-            Yielded::Next => &[],
-            Yielded::WasRunning => &[Counter::FutileYields, Counter::YieldsToRunning],
-            Yielded::WasHalted => &[Counter::FutileYields, Counter::YieldsToHalted],
-        };
-        for &counter in counters {
+        for &counter in yielded.counters() {
             vcpu.count(counter, 1);
         }
         come_back();

@@ -53,11 +53,13 @@ pub enum ExitReason {
     Signal,
     /// Anything else.
     Other,
+    /// It has spun for too long (a pause-loop exit), and yields to another.
+    Pause,
 }
 
 impl ExitReason {
-    /// Every reason.
-    pub const ALL: [Self; 7] = [
+    /// Every reason. Its place stands for it in traces, so new ones come last.
+    pub const ALL: [Self; 8] = [
         Self::Halt,
         Self::Yield,
         Self::Log,
@@ -65,6 +67,7 @@ impl ExitReason {
         Self::End,
         Self::Signal,
         Self::Other,
+        Self::Pause,
     ];
 
     /// The reason's name.
@@ -77,6 +80,7 @@ impl ExitReason {
             Self::End => "end",
             Self::Signal => "signal",
             Self::Other => "other",
+            Self::Pause => "pause",
         }
     }
 }

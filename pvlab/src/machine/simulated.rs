@@ -246,7 +246,7 @@ fn step(step: sim::HostStep) -> HostStep {
         sim::HostStep::ExitHalt => HostStep::Exit(ExitReason::Halt),
         sim::HostStep::ExitYield => HostStep::Exit(ExitReason::Yield),
         sim::HostStep::ExitPreempt => HostStep::Exit(ExitReason::Preempt),
-        sim::HostStep::ExitPause => HostStep::Exit(ExitReason::Other),
+        sim::HostStep::ExitPause => HostStep::Exit(ExitReason::Pause),
         sim::HostStep::Enter => HostStep::Enter,
         sim::HostStep::Blocked => HostStep::Blocked,
         sim::HostStep::Unblocked => HostStep::Unblocked,

@@ -270,7 +270,7 @@ impl CompareReport {
                 rate(summary.rate(summary.kicks)),
                 rate(summary.rate(summary.spurious_wakes)),
                 yields(kind, summary),
-                futile_yields(kind, summary),
+                futile_yields(summary),
                 rate(summary.rate(summary.all_exits())),
                 format!("{:.2}", summary.rate(summary.cpu_ns) / 1e9),
             ]);
@@ -402,9 +402,9 @@ fn slow_paths(plan: &Plan) -> Vec<SlowPath> {
     paths
 }
 
-/// Directed yields per second, of a lock that yields.
+/// Directed yields per second, of a lock that yields, or of a machine that makes spinning vCPUs yield.
 pub(super) fn yields(lock: Lock, summary: &Summary) -> String {
-    if lock.traits().yields {
+    if lock.traits().yields || summary.yields > 0 {
         rate(summary.rate(summary.yields))
     } else {
         "-".to_owned()
@@ -412,8 +412,8 @@ pub(super) fn yields(lock: Lock, summary: &Summary) -> String {
 }
 
 /// Share of the directed yields that were futile, if there were any.
-pub(super) fn futile_yields(lock: Lock, summary: &Summary) -> String {
-    if lock.traits().yields && summary.yields > 0 {
+pub(super) fn futile_yields(summary: &Summary) -> String {
+    if summary.yields > 0 {
         share(summary.futile_yields, summary.yields)
     } else {
         "-".to_owned()

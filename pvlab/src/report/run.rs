@@ -208,7 +208,7 @@ impl RunReport {
                 rate(summary.rate(summary.kicks)),
                 rate(summary.rate(summary.spurious_wakes)),
                 yields(spec.lock, summary),
-                futile_yields(spec.lock, summary),
+                futile_yields(summary),
                 rate(summary.rate(summary.all_exits())),
                 format!("{:.2}", summary.rate(summary.cpu_ns) / 1e9),
             ]);

@@ -1,8 +1,9 @@
 //! What the hypervisor does for a vCPU that asks: halts, kicks, yields; and when it spins for too long.
 
-use super::Engine;
 use super::event::{NS, Ps, What};
 use super::vcpu::{Doing, HostStep, State};
+use super::{Engine, area_of};
+use guest::abi::Counter;
 
 /// Candidates of a pause-loop exit that may turn out to be useless.
 const PLE_TRIES: usize = 3;
@@ -16,6 +17,17 @@ pub(crate) enum Yielded {
     WasRunning,
     /// Futile: the target is halted.
     WasHalted,
+}
+
+impl Yielded {
+    /// What counts it, beside [`Counter::Yields`].
+    pub(crate) const fn counters(self) -> &'static [Counter] {
+        match self {
+            Self::Next => &[],
+            Self::WasRunning => &[Counter::FutileYields, Counter::YieldsToRunning],
+            Self::WasHalted => &[Counter::FutileYields, Counter::YieldsToHalted],
+        }
+    }
 }
 
 impl Engine {
@@ -164,11 +176,8 @@ impl Engine {
 
     /// The executing, or a spinning, vCPU gives its time to `target`, which waits for a CPU.
     fn give_to(&mut self, target: u32) {
-        let own = self.vcpus[self.vcpu as usize].cpu;
-        self.favour(target);
-        if self.vcpus[target as usize].cpu != own {
-            self.reschedule(own);
-        }
+        self.favour(target, self.vcpu);
+        self.reschedule(self.vcpus[self.vcpu as usize].cpu);
     }
 
     /// A vCPU has spun for as long as it may, or must leave the guest for it.
@@ -202,7 +211,7 @@ impl Engine {
         let vm = v.vm as usize;
         let (first, count) = self.vms[vm].vcpus;
         let from = self.vms[vm].boosted + 1;
-        let mut tries = 0;
+        let (mut tries, mut outcome) = (0, Yielded::WasHalted);
         for i in 0..count {
             let candidate = first + (from + i) % count;
             if candidate == vcpu {
@@ -212,16 +221,14 @@ impl Engine {
                 State::Queued => {
                     self.vms[vm].boosted = candidate - first;
                     let own = self.vcpus[vcpu as usize].cpu;
-                    let cpu = self.vcpus[candidate as usize].cpu;
-                    self.cpus[cpu as usize].next = Some(candidate);
-                    if cpu != own {
-                        self.reschedule(cpu);
-                    }
+                    self.favour(candidate, vcpu);
                     // Not before it is arranged when the vCPU goes on: the caller does that.
                     self.cpus[own as usize].resched = true;
+                    outcome = Yielded::Next;
                     break;
                 }
                 State::Running => {
+                    outcome = Yielded::WasRunning;
                     tries += 1;
                     if tries == PLE_TRIES {
                         break;
@@ -229,6 +236,11 @@ impl Engine {
                 }
                 _ => {}
             }
+        }
+        let area = area_of(self.vcpus[vcpu as usize].area);
+        area.count(Counter::Yields, 1);
+        for &counter in outcome.counters() {
+            area.count(counter, 1);
         }
         self.note_step(vcpu, HostStep::Enter);
         self.now + self.times.exit_ns + self.times.entry_ns

@@ -29,7 +29,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use vcpu::{Doing, State, Vcpu};
 
 pub(crate) use calls::{CallTimes, Use};
-pub(crate) use host::Yielded;
 pub(crate) use setup::NewVcpu;
 
 /// Bytes of a line.

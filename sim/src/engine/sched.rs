@@ -198,7 +198,7 @@ impl Engine {
         // Who stays on is not switched.
         let v = &mut self.vcpus[current as usize];
         let ran = self.now - self.cpus[cpu as usize].picked_at;
-        if self.eevdf && self.cpus[cpu as usize].next.is_none() {
+        if self.eevdf {
             let vruntime = v.vruntime + ran;
             if vruntime >= v.deadline {
                 v.deadline = vruntime + self.times.slice_ns;
@@ -306,11 +306,9 @@ impl Engine {
     /// Who is next on `cpu`. `current`, with its virtual time, may stay.
     fn pick(&self, cpu: u32, current: Option<(u32, Ps)>) -> Option<u32> {
         let c = &self.cpus[cpu as usize];
-        if let Some(next) = c.next.filter(|next| c.queue.contains(next)) {
-            return Some(next);
-        }
+        let next = c.next.filter(|next| c.queue.contains(next));
         if !self.eevdf {
-            return c.queue.first().copied();
+            return next.or_else(|| c.queue.first().copied());
         }
         let all = || {
             let queued = c
@@ -322,9 +320,16 @@ impl Engine {
         let (sum, count) = all().fold((0u128, 0u128), |(sum, n), (_, vruntime)| {
             (sum + u128::from(vruntime), n + 1)
         });
-        // Eligible is who has had no more than its share; the earliest deadline among them is first.
+        // Eligible is who has had no more than its share; the earliest deadline among them is first, unless
+        // somebody has yielded to one. Of another VM than the one that ran that one must be eligible, too.
+        let eligible = |vruntime| u128::from(vruntime) * count <= sum;
+        let may_be_next =
+            |&v: &u32| eligible(self.vcpus[v as usize].vruntime) || self.is_among_its_own(cpu, v);
+        if let Some(next) = next.filter(may_be_next) {
+            return Some(next);
+        }
         all()
-            .filter(|&(_, vruntime)| u128::from(vruntime) * count <= sum)
+            .filter(|&(_, vruntime)| eligible(vruntime))
             .min_by_key(|&(v, _)| (self.vcpus[v as usize].deadline, v))
             .map(|(v, _)| v)
     }
@@ -425,10 +430,23 @@ impl Engine {
         }
     }
 
-    /// `vcpu` is to be the next on its CPU, which it waits for.
-    pub(super) fn favour(&mut self, vcpu: u32) {
+    /// `vcpu` is to be the next on its CPU, which it waits for, as another has yielded to it. It gets it at once,
+    /// if that is not at the cost of another VM: what is done to its own VM's vCPUs is that VM's affair.
+    pub(super) fn favour(&mut self, vcpu: u32, yielder: u32) {
         let cpu = self.vcpus[vcpu as usize].cpu;
         self.cpus[cpu as usize].next = Some(vcpu);
-        self.reschedule(cpu);
+        if cpu != self.vcpus[yielder as usize].cpu
+            && (self.eevdf || self.is_among_its_own(cpu, vcpu))
+        {
+            self.reschedule(cpu);
+        }
+    }
+
+    /// Whether the vCPU that is on `cpu`, or was last, is of the VM of `vcpu`.
+    fn is_among_its_own(&self, cpu: u32, vcpu: u32) -> bool {
+        self.cpus[cpu as usize].last.is_some_and(|last| {
+            let last = &self.vcpus[last as usize];
+            last.is_guest && last.vm == self.vcpus[vcpu as usize].vm
+        })
     }
 }
