@@ -1,5 +1,6 @@
 //! Facts about the host. What cannot be read is absent; nothing is guessed.
 
+use crate::limits::Limits;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -27,6 +28,9 @@ pub struct Host {
     pub governor: Option<String>,
     /// Whether the CPU says that it runs under a hypervisor.
     pub hypervisor: Option<bool>,
+    /// What keeps this process from its CPUs.
+    #[serde(default)]
+    pub limits: Limits,
     /// Its KVM.
     pub kvm: Kvm,
 }
@@ -108,6 +112,7 @@ impl Host {
             hypervisor: cpuinfo_field(&cpuinfo, "flags")
                 .map(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor")),
             allowed_cpus: allowed,
+            limits: Limits::examine(),
             kvm: Kvm {
                 device: device(),
                 vendor: ["kvm_intel", "kvm_amd", "kvm_pvm"]

@@ -5,6 +5,7 @@ pub mod calibrate;
 pub mod cli;
 pub mod doctor;
 pub mod host;
+pub mod limits;
 pub mod machine;
 pub mod record;
 pub mod report;

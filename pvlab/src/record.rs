@@ -1,5 +1,6 @@
 //! What a run yielded. Nothing here, nor downstream of it, knows which machine made it.
 
+use crate::limits::Limits;
 use crate::scenario::Scenario;
 use guest::abi::Counter;
 use guest::hist::{BUCKETS, bucket_values};
@@ -21,12 +22,40 @@ pub struct Record {
     /// Times that the run was repeated as there were such times in it.
     #[serde(default)]
     pub repeated: u32,
-    /// From the launch of the run to the first acquisition, ms.
-    pub first_acquisition_ms: f64,
+    /// From the launch of the run to the first acquisition, ms; `None` if there was none.
+    pub first_acquisition_ms: Option<f64>,
+    /// What else happened on the host; `None` of a simulated machine.
+    #[serde(default)]
+    pub surroundings: Option<Surroundings>,
+    /// What could not be found out.
+    #[serde(default)]
+    pub unknown: Vec<Unknown>,
     /// The run was stopped by a signal before its time.
     pub interrupted: bool,
     /// One for each VM of the scenario.
     pub vms: Vec<VmRecord>,
+}
+
+/// What happened on the host during the measurement.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Surroundings {
+    /// What kept this process from the host's CPUs.
+    pub limits: Limits,
+    /// For how long threads of its cgroups waited for their quota, all in all, ms; `None` if there is none, or
+    /// that is unknown.
+    pub throttled_ms: Option<f64>,
+    /// How many of the scenario's CPUs other processes had on average, a hypervisor under the host among
+    /// them; `None` if that is unknown, or the measurement was too short to tell (400 ms).
+    pub others_cpus: Option<f64>,
+}
+
+/// Something that could not be found out. Figures that rest on it are `None`, not 0.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unknown {
+    /// What.
+    pub what: String,
+    /// Why, and what helps.
+    pub why: String,
 }
 
 /// A time in which nothing of this process had a CPU.
@@ -89,10 +118,15 @@ pub struct Start {
 pub enum StartReason {
     /// The scenario is not overcommitted: the warm-up's time was over.
     NotOvercommitted,
-    /// Its time was over and every vCPU had been descheduled at least once.
+    /// Its time was over and every vCPU had been preempted at least once.
     EveryVcpuDescheduled,
-    /// The longest warm-up was over, though these vCPUs (counted through all VMs) had not been
-    /// descheduled.
+    /// Twice its time was over, and these vCPUs (counted through all VMs) had not been preempted, but had halted or
+    /// yielded; the others had been preempted.
+    HaltedOnly(Vec<usize>),
+    /// Its time was over, and the host does not tell who has been preempted.
+    PreemptionsUnknown,
+    /// The longest warm-up was over, though these vCPUs (counted through all VMs) had neither been
+    /// preempted nor halted.
     LimitReached(Vec<usize>),
 }
 
@@ -178,18 +212,18 @@ pub struct VcpuRecord {
     /// How long those for reading waited, if it was to make any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_waits: Option<Waits>,
-    /// CPU time of its thread, ns.
-    pub cpu_ns: u64,
+    /// CPU time of its thread, ns; `None`: unknown, here as below.
+    pub cpu_ns: Option<u64>,
     /// Times its thread blocked.
-    pub voluntary_switches: u64,
+    pub voluntary_switches: Option<u64>,
     /// Times its thread was preempted.
-    pub involuntary_switches: u64,
+    pub involuntary_switches: Option<u64>,
     /// Steal time as KVM reported it, ns.
     pub steal_ns: Option<u64>,
     /// Exits to the VMM by kind (halt, yield, log, exit, signal).
     pub exits: BTreeMap<String, u64>,
-    /// KVM's own statistics of the vCPU; zeros are left out.
-    pub kvm: BTreeMap<String, u64>,
+    /// KVM's own statistics of the vCPU; zeros are left out. Without KVM there are none.
+    pub kvm: Option<BTreeMap<String, u64>>,
 }
 
 impl VcpuRecord {

@@ -1,6 +1,7 @@
 //! What can go wrong with a virtual machine, said to the person who started it.
 
 use crate::image::ImageError;
+use crate::limits::explain;
 use crate::patch::PatchError;
 use crate::region::RegionError;
 use crate::report::Registers;
@@ -47,7 +48,7 @@ pub enum VmmError {
         bytes: u64,
     },
     /// An ioctl failed.
-    #[error("KVM could not {what}: {source}")]
+    #[error("KVM could not {what}: {}", explain(&io::Error::from_raw_os_error(.source.errno())))]
     Kvm {
         /// What was attempted.
         what: &'static str,
@@ -55,7 +56,7 @@ pub enum VmmError {
         source: kvm_ioctls::Error,
     },
     /// A system call failed.
-    #[error("cannot {what}: {source}")]
+    #[error("cannot {what}: {}", explain(.source))]
     Os {
         /// What was attempted.
         what: &'static str,

@@ -10,6 +10,7 @@ use kvm_bindings::{
 use kvm_ioctls::VcpuFd;
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt;
 
 mod ioctls {
@@ -30,40 +31,43 @@ pub struct KvmStats {
 }
 
 impl KvmStats {
-    /// Opens the statistics of `vcpu`; `None` if this KVM has none.
-    pub fn open(vcpu: &VcpuFd) -> Option<Self> {
+    /// Opens the statistics of `vcpu`.
+    ///
+    /// # Errors
+    /// If this KVM has none, or there is no file descriptor left for them.
+    pub fn open(vcpu: &VcpuFd) -> io::Result<Self> {
         #[allow(unsafe_code)]
         // SAFETY: the ioctl takes no argument and returns a new file descriptor or -1.
         let fd = unsafe { vmm_sys_util::ioctl::ioctl(vcpu, ioctls::KVM_GET_STATS_FD()) };
         if fd < 0 {
-            return None;
+            return Err(io::Error::last_os_error());
         }
         #[allow(unsafe_code)]
         // SAFETY: `fd` is open and nobody else's.
         let file = unsafe { <File as std::os::fd::FromRawFd>::from_raw_fd(fd) };
-        let values = describe(&file)?;
-        Some(Self { file, values })
+        let values = describe(&file).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(Self { file, values })
     }
 
-    /// The values that are not zero, by name. One system call.
-    pub fn read(&self) -> BTreeMap<String, u64> {
+    /// The values that are not zero, by name; `None` if they cannot be read. One system call.
+    pub fn read(&self) -> Option<BTreeMap<String, u64>> {
         let Some(start) = self.values.iter().map(|v| v.1).min() else {
-            return BTreeMap::new();
+            return Some(BTreeMap::new());
         };
         let end = self.values.iter().map(|v| v.1 + 8).max().unwrap_or(start);
         let mut bytes = vec![0; usize::try_from(end - start).unwrap_or(0)];
-        if self.file.read_exact_at(&mut bytes, start).is_err() {
-            return BTreeMap::new();
-        }
+        self.file.read_exact_at(&mut bytes, start).ok()?;
         let value = |offset: u64| {
             let at = usize::try_from(offset - start).ok()?;
             let value = u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?);
             Some(value).filter(|&v| v != 0)
         };
-        self.values
-            .iter()
-            .filter_map(|(name, offset)| Some((name.clone(), value(*offset)?)))
-            .collect()
+        let values = self.values.iter();
+        Some(
+            values
+                .filter_map(|(name, offset)| Some((name.clone(), value(*offset)?)))
+                .collect(),
+        )
     }
 }
 

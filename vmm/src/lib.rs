@@ -15,6 +15,7 @@ pub mod host_trace;
 mod image;
 pub mod kvm_stats;
 pub mod layout;
+pub mod limits;
 pub mod patch;
 pub mod region;
 pub mod report;

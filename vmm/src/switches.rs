@@ -40,6 +40,59 @@ pub enum SwitchKind {
     OutPreempted,
 }
 
+/// Why switches cannot be recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum SwitchError {
+    /// The kernel refuses to record.
+    #[error("{}", refused(.0))]
+    Open(#[source] io::Error),
+    /// There is no room for the records.
+    #[error("{}", no_room(.0))]
+    Map(#[source] io::Error),
+}
+
+/// From this value of the sysctl on, as some distributions have it, nobody without privilege may use perf events
+/// at all; up to 2 everybody may ask for the switches of own threads.
+const PARANOID_REFUSES: i32 = 3;
+
+/// What the kernel was asked for is allowed on all hosts but those that forbid perf events.
+fn refused(error: &io::Error) -> String {
+    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+    let paranoid = paranoid.map(|text| text.trim().to_owned());
+    why_refused(error, paranoid.ok().as_deref())
+}
+
+fn why_refused(error: &io::Error, paranoid: Option<&str>) -> String {
+    let level: Option<i32> = paranoid.and_then(|text| text.parse().ok());
+    match (error.raw_os_error(), level) {
+        (Some(libc::EACCES | libc::EPERM), Some(level)) if level >= PARANOID_REFUSES => format!(
+            "{error}: the sysctl kernel.perf_event_paranoid is {level}; 2 would do, or CAP_PERFMON"
+        ),
+        (Some(libc::EACCES | libc::EPERM), _) => format!(
+            "{error}: a seccomp filter or security module denies perf_event_open to this process{}; \
+             in a container, allow that call (such as by a seccomp profile of your own)",
+            paranoid.map_or_else(String::new, |level| format!(
+                ", for kernel.perf_event_paranoid, which is {level}, would allow it"
+            ))
+        ),
+        (Some(libc::ENOSYS), _) => format!(
+            "{error}: perf_event_open is missing in this kernel (CONFIG_PERF_EVENTS), or a seccomp \
+             filter hides it"
+        ),
+        _ => crate::limits::explain(error),
+    }
+}
+
+fn no_room(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EAGAIN) => format!(
+            "{error}: no more memory may be locked for the kernel's records; raise 'ulimit -l', or the \
+             sysctl kernel.perf_event_mlock_kb, or take fewer vCPUs"
+        ),
+        _ => crate::limits::explain(error),
+    }
+}
+
 /// Switches of one thread.
 pub struct SwitchRecorder {
     sampler: Sampler,
@@ -55,8 +108,8 @@ impl SwitchRecorder {
     /// Records switches of the thread `tid` from now on.
     ///
     /// # Errors
-    /// Most often a lack of permission: see `/proc/sys/kernel/perf_event_paranoid`.
-    pub fn start(tid: Pid) -> io::Result<Self> {
+    /// Most often a lack of permission; the error tells which, and the remedy.
+    pub fn start(tid: Pid) -> Result<Self, SwitchError> {
         // The kernel side of the dummy counts nothing either, but asking for it needs a privilege.
         let mut builder = Builder::new(Software::DUMMY);
         builder
@@ -66,8 +119,9 @@ impl SwitchRecorder {
             .sample_id_all(true)
             .context_switch(true)
             .clockid(Clock::MONOTONIC_RAW);
-        let mut sampler = builder.build()?.sampled(RING_BYTES)?;
-        sampler.enable()?;
+        let counter = builder.build().map_err(SwitchError::Open)?;
+        let mut sampler = counter.sampled(RING_BYTES).map_err(SwitchError::Map)?;
+        sampler.enable().map_err(SwitchError::Open)?;
         Ok(Self { sampler })
     }
 
@@ -117,6 +171,23 @@ impl SwitchRecorder {
 mod tests {
     use super::*;
     use std::time::Duration;
+
+    #[test]
+    fn the_cause_of_a_refusal_is_named_rightly() {
+        let of = |errno, paranoid| why_refused(&io::Error::from_raw_os_error(errno), paranoid);
+        let denied = of(libc::EACCES, Some("3"));
+        assert!(denied.contains("perf_event_paranoid is 3"), "{denied}");
+        for (errno, paranoid) in [(libc::EPERM, Some("2")), (libc::EACCES, None)] {
+            let text = of(errno, paranoid);
+            assert!(text.contains("seccomp"), "{text}");
+        }
+        let missing = of(libc::ENOSYS, Some("2"));
+        assert!(missing.contains("CONFIG_PERF_EVENTS"), "{missing}");
+        let files = of(libc::EMFILE, Some("2"));
+        assert!(files.contains("ulimit -n"), "{files}");
+        let locked = no_room(&io::Error::from_raw_os_error(libc::EPERM));
+        assert!(locked.contains("ulimit -l"), "{locked}");
+    }
 
     #[test]
     fn a_sleep_is_a_switch_out_and_in_again() {

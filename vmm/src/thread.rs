@@ -85,46 +85,104 @@ pub fn cpu_time(tid: Pid) -> io::Result<Duration> {
         + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or(0)))
 }
 
-/// What the scheduler has counted for a thread.
+/// How a thread is scheduled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scheduling {
+    /// The policy: one of libc's SCHED_ constants.
+    pub policy: i32,
+    /// Real-time priority; 0 of policies that have none.
+    pub priority: i32,
+}
+
+impl Scheduling {
+    /// How the calling thread is scheduled.
+    ///
+    /// # Errors
+    /// If the kernel does not tell.
+    #[allow(unsafe_code)] // The system calls have no safe wrapper.
+    pub fn of_caller() -> io::Result<Self> {
+        let mut parameters = libc::sched_param { sched_priority: 0 };
+        // SAFETY: the call takes a number alone.
+        let policy = unsafe { libc::sched_getscheduler(0) };
+        // SAFETY: `parameters` is a valid sched_param to be written.
+        if policy < 0 || unsafe { libc::sched_getparam(0, &raw mut parameters) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self {
+            policy: policy & !libc::SCHED_RESET_ON_FORK,
+            priority: parameters.sched_priority,
+        })
+    }
+
+    /// The policy's name in sched(7).
+    pub const fn policy_name(self) -> &'static str {
+        match self.policy {
+            libc::SCHED_OTHER => "SCHED_OTHER",
+            libc::SCHED_FIFO => "SCHED_FIFO",
+            libc::SCHED_RR => "SCHED_RR",
+            libc::SCHED_BATCH => "SCHED_BATCH",
+            libc::SCHED_IDLE => "SCHED_IDLE",
+            libc::SCHED_DEADLINE => "SCHED_DEADLINE",
+            _ => "unknown",
+        }
+    }
+}
+
+/// What the scheduler has counted for a thread; `None` is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadStats {
     /// Time on a CPU.
-    pub cpu: Duration,
+    pub cpu: Option<Duration>,
     /// Time runnable, but not on a CPU.
-    pub queued: Duration,
+    pub queued: Option<Duration>,
     /// Times it gave up its CPU to wait for something.
-    pub voluntary_switches: u64,
+    pub voluntary_switches: Option<u64>,
     /// Times it was preempted.
-    pub involuntary_switches: u64,
+    pub involuntary_switches: Option<u64>,
 }
 
 impl ThreadStats {
-    /// The statistics of thread `tid` of this process; zeros for what the kernel does not tell.
+    /// The statistics of thread `tid` of this process, as far as the kernel tells them.
     pub fn of(tid: Pid) -> Self {
-        let read = |file: &str| {
-            fs::read_to_string(format!("/proc/self/task/{}/{file}", tid.as_raw_nonzero()))
-                .unwrap_or_default()
-        };
-        let status = read("status");
+        let status = read(tid, "status").ok();
         let field = |name: &str| {
-            let line = status.lines().find_map(|l| l.strip_prefix(name))?;
+            let line = status
+                .as_ref()?
+                .lines()
+                .find_map(|l| l.strip_prefix(name))?;
             line.trim_start_matches(':').trim().parse().ok()
         };
-        let schedstat = read("schedstat");
-        let mut times = schedstat.split_whitespace().map(|t| t.parse().unwrap_or(0));
-        let mut time = || Duration::from_nanos(times.next().unwrap_or(0));
+        let queued = || {
+            let schedstat = read(tid, "schedstat").ok()?;
+            let ns = schedstat.split_whitespace().nth(1)?.parse().ok()?;
+            Some(Duration::from_nanos(ns))
+        };
         Self {
-            cpu: time(),
-            queued: time(),
-            voluntary_switches: field("voluntary_ctxt_switches").unwrap_or(0),
-            involuntary_switches: field("nonvoluntary_ctxt_switches").unwrap_or(0),
+            cpu: cpu_time(tid).ok(),
+            queued: queued(),
+            voluntary_switches: field("voluntary_ctxt_switches"),
+            involuntary_switches: field("nonvoluntary_ctxt_switches"),
         }
     }
 
-    /// Times the thread has left its CPU, for whatever reason.
-    pub fn switches(&self) -> u64 {
-        self.voluntary_switches + self.involuntary_switches
+    /// Why nothing is known of the switches of thread `tid`, if nothing is.
+    pub fn unknown(tid: Pid) -> Option<String> {
+        match read(tid, "status") {
+            Ok(text) if text.contains("voluntary_ctxt_switches") => None,
+            Ok(_) => Some("this kernel does not tell them in /proc".to_owned()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Some("there is no /proc for this process: mount it".to_owned())
+            }
+            Err(error) => Some(format!(
+                "/proc cannot be read: {}",
+                crate::limits::explain(&error)
+            )),
+        }
     }
+}
+
+fn read(tid: Pid, file: &str) -> io::Result<String> {
+    fs::read_to_string(format!("/proc/self/task/{}/{file}", tid.as_raw_nonzero()))
 }
 
 #[cfg(test)]
@@ -155,7 +213,7 @@ mod tests {
         while cpu_time(tid).unwrap() - slept < Duration::from_millis(5) {
             std::hint::spin_loop();
         }
-        assert!(ThreadStats::of(tid).cpu >= slept + Duration::from_millis(4));
+        assert!(ThreadStats::of(tid).cpu >= Some(slept + Duration::from_millis(4)));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::host_trace::HostEvent;
 use crate::image::Image;
 use crate::kvm_stats::KvmStats;
 use crate::layout::{self, MemoryMap};
+use crate::limits;
 use crate::region::{self, Region};
 use crate::report::Registers;
 use crate::thread;
@@ -60,6 +61,8 @@ pub struct Vm {
     shared: Arc<[Shared]>,
     tsc_khz: u64,
     tsc_offset: u64,
+    /// Why KVM's statistics of its vCPUs are unknown, if they are.
+    no_stats: Option<io::Error>,
 }
 
 #[derive(Debug)]
@@ -174,6 +177,7 @@ impl Vm {
                 .collect::<Result<_, _>>()?,
             tsc_khz,
             tsc_offset,
+            no_stats: None,
             fd: vm,
         };
         for (number, fd) in fds.into_iter().enumerate() {
@@ -198,7 +202,7 @@ impl Vm {
                 NoDatamatch,
             )
             .map_err(VmmError::kvm("register a kick as ioeventfd"))?;
-        let stats = KvmStats::open(&fd);
+        let stats = self.open_stats(&fd);
         let vcpu = Vcpu {
             number,
             fd,
@@ -234,6 +238,38 @@ impl Vm {
                 "it died",
             ))),
         }
+    }
+
+    /// Opens KVM's statistics of a vCPU, unless those of another could not be opened. Of all or of none:
+    /// sums over some would say little, and what descriptors they take are missing elsewhere.
+    fn open_stats(&mut self, vcpu: &VcpuFd) -> Option<KvmStats> {
+        if self.no_stats.is_some() {
+            return None;
+        }
+        match KvmStats::open(vcpu) {
+            Ok(stats) => Some(stats),
+            Err(error) => {
+                self.no_stats = Some(error);
+                for vcpu in &mut self.vcpus {
+                    vcpu.stats = None;
+                }
+                None
+            }
+        }
+    }
+
+    /// Why KVM's statistics of the vCPUs are unknown, if they are.
+    pub fn without_stats(&self) -> Option<String> {
+        let error = self.no_stats.as_ref()?;
+        Some(match error.raw_os_error() {
+            Some(libc::ENOTTY | libc::EINVAL | libc::ENOSYS) => {
+                format!("this KVM has none (Linux 5.14 has them): {error}")
+            }
+            Some(libc::EPERM | libc::EACCES) => {
+                format!("{error}: a seccomp filter or security module of this process denies them")
+            }
+            _ => limits::explain(error),
+        })
     }
 
     /// The memory shared with the guest.
@@ -287,13 +323,9 @@ impl Vm {
         self.shared[cpu].exits.by_name()
     }
 
-    /// KVM's statistics of vCPU `cpu`; empty if this KVM has none.
-    pub fn kvm_stats(&self, cpu: usize) -> BTreeMap<String, u64> {
-        self.vcpus[cpu]
-            .stats
-            .as_ref()
-            .map(KvmStats::read)
-            .unwrap_or_default()
+    /// KVM's statistics of vCPU `cpu`; `None` if they are unknown, see [`Self::without_stats`].
+    pub fn kvm_stats(&self, cpu: usize) -> Option<BTreeMap<String, u64>> {
+        self.vcpus[cpu].stats.as_ref()?.read()
     }
 
     /// Registers of all vCPUs, taken by interrupting them; `None` for one that does not answer.

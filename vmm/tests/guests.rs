@@ -134,7 +134,7 @@ fn halted_vcpus_cost_no_cpu_and_every_kick_wakes() {
     });
     let cpu_time = || -> Duration {
         (0..8)
-            .map(|cpu| ThreadStats::of(vm.tid(cpu).unwrap()).cpu)
+            .map(|cpu| ThreadStats::of(vm.tid(cpu).unwrap()).cpu.unwrap())
             .sum()
     };
     let before = cpu_time();

@@ -3,7 +3,7 @@
 use super::super::fixture::{plan, record, vm};
 use super::super::stats::Random;
 use super::*;
-use crate::record::VmRecord;
+use crate::record::{Surroundings, VmRecord};
 use crate::scenario::Mix;
 use guest::abi::Counter;
 use pvlock::LockKind::{PvQSpinLock, QSpinLock, Tas};
@@ -200,9 +200,13 @@ fn placement_that_leaves_cpus_idle_is_warned_about() {
 
 #[test]
 fn a_host_that_does_something_else_is_noticed() {
-    let busy = |cpu_ns: u64, lock| {
+    let busy = |cpu_ns: Option<u64>, others, lock| {
         let mut record = record(lock, 1000);
         record.vms[0].vcpus[0].cpu_ns = cpu_ns;
+        record.surroundings = Some(Surroundings {
+            others_cpus: others,
+            ..Surroundings::default()
+        });
         let rounds = vec![vec![record.clone()], vec![record]];
         let comparison = Comparison::new(plan(&[lock], 0), &rounds, Ended::Complete, None);
         comparison
@@ -211,10 +215,18 @@ fn a_host_that_does_something_else_is_noticed() {
             .any(|warning| warning.code == "host_busy")
     };
     // Two CPUs for a second.
-    assert!(busy(1_500_000_000, Tas));
-    assert!(!busy(1_950_000_000, Tas));
-    assert!(!busy(1_500_000_000, PvQSpinLock), "it may have halted");
-    assert!(!busy(0, Tas), "unknown");
+    assert!(busy(Some(1_500_000_000), None, Tas));
+    assert!(!busy(Some(1_950_000_000), None, Tas));
+    assert!(
+        !busy(Some(1_500_000_000), Some(0.1), PvQSpinLock),
+        "it may have halted"
+    );
+    assert!(
+        busy(Some(1_500_000_000), Some(0.5), PvQSpinLock),
+        "others had the CPU"
+    );
+    assert!(!busy(None, None, Tas), "unknown");
+    assert!(!busy(None, None, PvQSpinLock), "unknown");
 }
 
 /// Five rounds of a lock, each with its noise.

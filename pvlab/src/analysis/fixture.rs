@@ -6,6 +6,7 @@ use crate::scenario::{Cpl, Length, MachineKind, Mix, Placement, Scenario, VmSpec
 use guest::abi::Counter;
 use guest::hist::bucket_of;
 use pvlock::{LockEvent, LockKind};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Two vCPUs on two CPUs for a second.
@@ -74,6 +75,10 @@ pub(crate) fn vm(lock: &str, acquisitions: &[u64]) -> VmRecord {
             khz: 1_000_000,
             max_ns: 100,
         },
+        cpu_ns: Some(0),
+        voluntary_switches: Some(0),
+        involuntary_switches: Some(0),
+        kvm: Some(BTreeMap::new()),
         ..VcpuRecord::default()
     });
     VmRecord {
@@ -105,7 +110,9 @@ pub(crate) fn record(lock: LockKind, acquisitions: u64) -> Record {
         measured_s: 1.0,
         without_cpu: Vec::new(),
         repeated: 0,
-        first_acquisition_ms: 12.5,
+        first_acquisition_ms: Some(12.5),
+        surroundings: None,
+        unknown: Vec::new(),
         interrupted: false,
         vms: vec![vm(lock.name(), &[half, acquisitions - half])],
     }

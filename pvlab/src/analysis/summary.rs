@@ -123,14 +123,14 @@ pub struct Summary {
     /// Share of the most used lock in the exclusive acquisitions, warm-up included: median over the
     /// runs, if there are several locks.
     pub most_used_lock: Option<f64>,
-    /// CPU time of the vCPU threads, ns.
-    pub cpu_ns: u64,
+    /// CPU time of the vCPU threads, ns; `None`: unknown of some of them, here as below.
+    pub cpu_ns: Option<u64>,
     /// Steal time as KVM reported it, ns, if it did.
     pub steal_ns: Option<u64>,
     /// Times that vCPU threads blocked.
-    pub voluntary_switches: u64,
+    pub voluntary_switches: Option<u64>,
     /// Times that vCPU threads were preempted.
-    pub involuntary_switches: u64,
+    pub involuntary_switches: Option<u64>,
 }
 
 impl Summary {
@@ -191,10 +191,10 @@ impl Summary {
             outside_ns: middle(|vm| vm.outside_ns),
             probe_ns: middle(|vm| vm.probe_ns),
             most_used_lock: middle(|vm| vm.most_used_lock),
-            cpu_ns: vcpus().map(|vcpu| vcpu.cpu_ns).sum(),
-            steal_ns: vcpus().map(|vcpu| vcpu.steal_ns).sum(),
-            voluntary_switches: vcpus().map(|vcpu| vcpu.voluntary_switches).sum(),
-            involuntary_switches: vcpus().map(|vcpu| vcpu.involuntary_switches).sum(),
+            cpu_ns: known(vcpus().map(|vcpu| vcpu.cpu_ns)),
+            steal_ns: known(vcpus().map(|vcpu| vcpu.steal_ns)),
+            voluntary_switches: known(vcpus().map(|vcpu| vcpu.voluntary_switches)),
+            involuntary_switches: known(vcpus().map(|vcpu| vcpu.involuntary_switches)),
             sharing,
         }
     }
@@ -208,6 +208,12 @@ impl Summary {
     pub fn all_exits(&self) -> u64 {
         self.exits.values().sum()
     }
+}
+
+/// The sum of figures that are all known; of none, it is unknown.
+pub(crate) fn known(mut figures: impl Iterator<Item = Option<u64>>) -> Option<u64> {
+    let first = figures.next()??;
+    figures.try_fold(first, |sum, figure| Some(sum + figure?))
 }
 
 /// Fairness is a matter of each run: which vCPU is starved changes from run to run, and sums over

@@ -2,9 +2,9 @@
 
 use super::plan::Plan;
 use super::sharing::Side;
-use super::summary::{Run, Summary};
+use super::summary::{Run, Summary, known};
 use crate::host::format_cpu_list;
-use crate::record::{Absence, Record, StartReason, absent};
+use crate::record::{Absence, Record, StartReason, Surroundings, absent};
 use crate::scenario::{Length, Lock, MachineKind, Placement, Scenario};
 use guest::abi::Counter;
 use serde::Serialize;
@@ -121,12 +121,16 @@ fn uneven(scenario: &Scenario) -> Option<Warning> {
 }
 
 /// vCPUs that never halt use up their CPUs, unless something else on the host takes them away, which
-/// no lock is to blame for.
-fn busy_host(scenario: &Scenario, cpu_ns: u64, measured_s: f64) -> Option<String> {
+/// no lock is to blame for. Of vCPUs that halt, what they leave says nothing; but what others had does.
+fn busy_host(
+    scenario: &Scenario,
+    halts: bool,
+    (cpu_ns, measured_s): (Option<u64>, f64),
+    records: &[&Record],
+) -> Option<String> {
     // Noise is something else on purpose, and vCPUs with a fixed number of turns end one by one.
     // Beside a simulated machine there is nothing else.
     if scenario.noise > 0
-        || cpu_ns == 0
         || matches!(scenario.length, Length::Iterations(_))
         || scenario.machine == MachineKind::Simulated
     {
@@ -139,13 +143,63 @@ fn busy_host(scenario: &Scenario, cpu_ns: u64, measured_s: f64) -> Option<String
             placed.collect::<BTreeSet<_>>().len()
         }
     };
-    let used = cpu_ns as f64 / 1e9 / measured_s.max(1e-9);
+    let around = || {
+        records
+            .iter()
+            .filter_map(|record| record.surroundings.as_ref())
+    };
+    let reasons = reasons(around().map(|around| around.limits.notable(cpus)), around());
+    if halts {
+        let others: Vec<f64> = around().filter_map(|around| around.others_cpus).collect();
+        let others = others.iter().sum::<f64>() / others.len().max(1) as f64;
+        let throttled = around().any(|around| around.throttled_ms.is_some_and(|ms| ms > 0.0));
+        return (others > (1.0 - BUSY) * cpus as f64 || throttled).then(|| {
+            format!(
+                "something else had {others:.2} of {cpus} CPUs on this host, and the figures show it{reasons}"
+            )
+        });
+    }
+    let used = cpu_ns? as f64 / 1e9 / measured_s.max(1e-9);
     (used < BUSY * cpus as f64).then(|| {
+        let who = if reasons.is_empty() {
+            "; something else was running on this host"
+        } else {
+            ""
+        };
         format!(
-            "vCPUs that never halt got {used:.2} of {cpus} CPUs; something else was running on \
-             this host, and the figures show it"
+            "vCPUs that never halt got {used:.2} of {cpus} CPUs{who}, and the figures show it{reasons}"
         )
     })
+}
+
+/// What limits of this process explain, for the end of a sentence.
+fn reasons<'a>(
+    notable: impl Iterator<Item = Vec<String>>,
+    around: impl Iterator<Item = &'a Surroundings>,
+) -> String {
+    let notable: BTreeSet<String> = notable.flatten().collect();
+    let throttled: f64 = around.filter_map(|around| around.throttled_ms).sum();
+    let mut reasons: Vec<String> = notable.into_iter().collect();
+    if throttled > 0.0 {
+        reasons.push(format!("throttled for {:.1} s", throttled / 1e3));
+    }
+    if reasons.is_empty() {
+        String::new()
+    } else {
+        format!(" (this process: {})", reasons.join(", "))
+    }
+}
+
+/// What could not be found out, said once however many figures rest on it.
+fn of_unknown<'a>(records: impl Iterator<Item = &'a Record>) -> Option<Warning> {
+    let mut lines: Vec<String> = Vec::new();
+    for unknown in records.flat_map(|record| &record.unknown) {
+        let line = format!("{} are unknown ({})", unknown.what, unknown.why);
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    (!lines.is_empty()).then(|| Warning::new("unknown", lines.join("; ")))
 }
 
 /// Warnings about times without CPU in a single run.
@@ -193,6 +247,7 @@ pub(crate) fn of_repeats<'a>(
 pub(crate) fn of_rounds(plan: &Plan, rounds: &[Vec<Record>]) -> Vec<Warning> {
     let reported = rounds.iter().flatten().any(Record::preempted_reported);
     let mut warnings: Vec<_> = of_reports(&plan.run, reported).into_iter().collect();
+    warnings.extend(of_unknown(rounds.iter().flatten()));
     let runs = rounds.iter().flatten();
     warnings.extend(of_repeats(
         runs.map(|record| (record.repeated, &*record.without_cpu)),
@@ -220,9 +275,8 @@ pub(crate) fn of_lock(
 ) -> Vec<Warning> {
     let kind = plan.locks[lock];
     let mut warnings = of_summary(kind, summary, records.is_empty());
-    if !kind.traits().halts
-        && let Some(text) = busy_host(&plan.run, summary.cpu_ns, summary.measured_s)
-    {
+    let used = (summary.cpu_ns, summary.measured_s);
+    if let Some(text) = busy_host(&plan.run, kind.traits().halts, used, records) {
         warnings.push(Warning::about(kind, "host_busy", format!("{kind}: {text}")));
     }
     let rounds = |wanted: &dyn Fn(&Record) -> bool| -> Vec<usize> {
@@ -284,6 +338,7 @@ pub(crate) fn of_run(record: &Record) -> Vec<Warning> {
     let mut warnings = of_scenario(&record.scenario);
     warnings.extend(of_reports(&record.scenario, record.preempted_reported()));
     warnings.extend(of_absences(record));
+    warnings.extend(of_unknown([record].into_iter()));
     if let StartReason::LimitReached(vcpus) = &record.start.reason {
         warnings.push(Warning::new(
             "not_descheduled",
@@ -294,13 +349,13 @@ pub(crate) fn of_run(record: &Record) -> Vec<Warning> {
             ),
         ));
     }
-    let spin = record
-        .scenario
-        .vms
-        .iter()
-        .all(|spec| !spec.lock.traits().halts);
-    let cpu_ns = record.vcpus().map(|vcpu| vcpu.cpu_ns).sum();
-    if spin && let Some(text) = busy_host(&record.scenario, cpu_ns, record.measured_s) {
+    let vms = &record.scenario.vms;
+    let halts = vms.iter().any(|spec| spec.lock.traits().halts);
+    let used = (
+        known(record.vcpus().map(|vcpu| vcpu.cpu_ns)),
+        record.measured_s,
+    );
+    if let Some(text) = busy_host(&record.scenario, halts, used, &[record]) {
         warnings.push(Warning::new("host_busy", text));
     }
     for (number, (vm, spec)) in record.vms.iter().zip(&record.scenario.vms).enumerate() {

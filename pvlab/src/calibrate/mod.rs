@@ -46,6 +46,9 @@ pub enum CalibrateError {
     /// A run failed.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// Something did not happen once.
+    #[error("{0} was not measured once, so that nothing can be said of this host; try again")]
+    NothingMeasured(&'static str),
     /// A figure is out of what a machine can have.
     #[error("what was measured makes no machine: {0}")]
     Spec(#[from] SpecError),
@@ -105,7 +108,11 @@ pub fn calibrate(
             rates.push(throughput(&record));
             probes.extend(record.vms.iter().filter_map(|vm| vm.probe_ns));
         }
-        cells.push((lock, median(&rates).unwrap_or(0.0)));
+        let rate = median(&rates).filter(|rate| *rate > 0.0);
+        cells.push((
+            lock,
+            rate.ok_or(CalibrateError::NothingMeasured("an acquisition"))?,
+        ));
     }
     if let Some(probe) = median(&probes) {
         set(&mut spec, "clock_ns", probe / 2.0)?;
@@ -197,13 +204,16 @@ impl Found<'_> {
     /// What leaving the guest takes, on that machine.
     fn halts(&mut self, machine: MachineKind, cpus: [usize; 2]) -> Result<(), CalibrateError> {
         let costs = doctor::costs(machine, cpus)?;
-        let ns = |cost: doctor::Cost| cost.p50_ns as f64;
+        let ns = |cost: doctor::Cost, what| match cost.p50_ns {
+            Some(ns) => Ok(ns as f64),
+            None => Err(CalibrateError::NothingMeasured(what)),
+        };
         let clock = self.spec.costs.clock_ns;
-        let round_trip = (ns(costs.halt) - clock).max(0.0);
+        let round_trip = (ns(costs.halt, "a halt")? - clock).max(0.0);
         let from = "half of a halt whose kick is there already, as doctor measures it";
         self.set("exit_ns", round_trip / 2.0, from)?;
         self.set("entry_ns", round_trip / 2.0, from)?;
-        let kick = (ns(costs.kick_halted) - clock).max(0.0);
+        let kick = (ns(costs.kick_halted, "a kick")? - clock).max(0.0);
         self.set(
             "kick_ns",
             kick,
@@ -211,7 +221,7 @@ impl Found<'_> {
         )?;
         let spec = &self.spec.costs;
         let rest = spec.entry_ns + spec.idle_exit_ns + spec.switch_ns + clock;
-        let wake = (ns(costs.kick_to_run) - rest).max(0.0);
+        let wake = (ns(costs.kick_to_run, "a wake-up")? - rest).max(0.0);
         self.set(
             "wake_ns",
             wake,

@@ -51,6 +51,7 @@ const BROKEN: u8 = 3;
 
 /// Parses the command line, does what it says, and returns the exit code.
 pub fn main() -> ExitCode {
+    vmm::limits::raise();
     let code = match Cli::try_parse() {
         Ok(cli) => start_tracing()
             .and_then(|()| dispatch(cli))

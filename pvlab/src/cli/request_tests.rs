@@ -16,6 +16,7 @@ fn host() -> Host {
         thread_siblings: None,
         governor: None,
         hypervisor: None,
+        limits: Default::default(),
         kvm: Kvm {
             device: Device::Ok,
             vendor: None,

@@ -277,7 +277,7 @@ fn check_locks(scenario: &Scenario) -> Result<(), Usage> {
 
 /// What the scheduler has counted: all that is known of vCPUs whose switches are not recorded.
 fn totals(record: &Record) -> String {
-    use report::human::time;
+    use report::human::{or_unknown, time};
     let mut text = String::from(
         "\nTotals only, from the scheduler's statistics: when it happened is not known\n",
     );
@@ -289,10 +289,10 @@ fn totals(record: &Record) -> String {
             .map(move |(vcpu, totals)| (vm, vcpu, totals))
     }) {
         text += &format!(
-            " VM {vm} vCPU {vcpu}: {} on a CPU, blocked {} times, preempted {} times\n",
-            time(totals.cpu_ns as f64),
-            totals.voluntary_switches,
-            totals.involuntary_switches,
+            " VM {vm} vCPU {vcpu}: {} on a CPU, blocked {}, preempted {}\n",
+            or_unknown(totals.cpu_ns, |ns| time(ns as f64)),
+            or_unknown(totals.voluntary_switches, |n| format!("{n} times")),
+            or_unknown(totals.involuntary_switches, |n| format!("{n} times")),
         );
     }
     text

@@ -153,8 +153,8 @@ fn summary(buckets: &[u64], khz: u64) -> Cost {
             seen += n;
             trials > 0 && seen * 100 >= trials * percent
         });
-        let ticks = bucket.map_or(0, |bucket| *bucket_values(bucket).end());
-        ticks.saturating_mul(1_000_000) / khz.max(1)
+        let ticks = *bucket_values(bucket?).end();
+        Some(ticks.saturating_mul(1_000_000) / khz.max(1))
     };
     Cost {
         p50_ns: percentile(50),
@@ -186,7 +186,7 @@ pub(super) fn kvm(host: &Host) -> Result<KvmFindings, DoctorError> {
         tsc_khz: vm.khz(),
         steal_time,
         preempted_reported,
-        statistics: !vm.kvm_stats(0).is_empty(),
+        statistics: vm.kvm_stats(0).is_some_and(|stats| !stats.is_empty()),
         task_switch: relay_costs(MachineKind::Kvm, [cpu; 2], 2)?.1,
     })
 }
@@ -202,8 +202,9 @@ mod tests {
         buckets[guest::hist::bucket_of(1000)] = 2;
         // 1 GHz: a tick is a nanosecond.
         let cost = summary(&buckets, 1_000_000);
-        assert_eq!((cost.p50_ns, cost.trials), (10, 100));
-        assert!((1000..1063).contains(&cost.p99_ns), "{cost:?}");
-        assert_eq!(summary(&[], 1).trials, 0);
+        assert_eq!((cost.p50_ns, cost.trials), (Some(10), 100));
+        assert!((1000..1063).contains(&cost.p99_ns.unwrap()), "{cost:?}");
+        let none = summary(&[], 1);
+        assert_eq!((none.trials, none.p50_ns), (0, None), "unknown is not 0");
     }
 }

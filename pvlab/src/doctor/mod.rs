@@ -7,6 +7,7 @@ use crate::host::{Device, Host};
 use crate::report::Format;
 use crate::scenario::MachineKind;
 use serde::Serialize;
+use vmm::switches::SwitchRecorder;
 
 pub use measure::DoctorError;
 pub(crate) use measure::costs;
@@ -22,6 +23,8 @@ pub struct Findings {
     pub kvm: Option<KvmFindings>,
     /// Why no guest can be run, if so.
     pub kvm_problem: Option<String>,
+    /// Why context switches of vCPUs cannot be recorded, if so.
+    pub switches_problem: Option<String>,
     /// What things cost, by machine and placement.
     pub costs: Vec<Costs>,
     /// What follows for experiments on this host.
@@ -77,10 +80,10 @@ pub struct Costs {
 /// A distribution in short.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Cost {
-    /// Median, ns.
-    pub p50_ns: u64,
+    /// Median, ns; `None` of no trials.
+    pub p50_ns: Option<u64>,
     /// 99th percentile, ns.
-    pub p99_ns: u64,
+    pub p99_ns: Option<u64>,
     /// Times it was measured.
     pub trials: u64,
 }
@@ -116,14 +119,35 @@ fn examine() -> Result<Findings, DoctorError> {
             costs.push(measure::costs(machine, cpus)?);
         }
     }
-    let consequences = consequences(&host, kvm.as_ref(), kvm_problem.as_deref(), &costs);
+    let recorder = SwitchRecorder::start(rustix::thread::gettid());
+    let switches_problem = recorder.err().map(|e| e.to_string());
+    let mut consequences = consequences(&host, kvm.as_ref(), kvm_problem.as_deref(), &costs);
+    consequences.extend(switches_problem.as_ref().map(|problem| {
+        format!(
+            "Context switches cannot be recorded ({problem}): a trace knows no preemption, and the live view \
+             no holder that is off its CPU."
+        )
+    }));
+    consequences.extend(limited(&host));
     Ok(Findings {
         schema: "pvlab.doctor/1",
         host,
         kvm,
         kvm_problem,
+        switches_problem,
         costs,
         consequences,
+    })
+}
+
+/// What limits of this process mean for its figures.
+fn limited(host: &Host) -> Option<String> {
+    let notable = host.limits.notable(host.allowed_cpus.len());
+    (!notable.is_empty()).then(|| {
+        format!(
+            "This process is limited ({}): figures are of that, as much as of the locks.",
+            notable.join(", ")
+        )
     })
 }
 
@@ -168,11 +192,12 @@ fn consequences(
                 "No KVM statistics (Linux 5.14 has them): exits are the VMM's count only.".into(),
             );
         }
-        if let Some(there) = costs.iter().find(|c| c.machine == MachineKind::Kvm) {
+        let there = costs.iter().find(|c| c.machine == MachineKind::Kvm);
+        if let Some((halt, kick)) = there.and_then(|c| c.halt.p50_ns.zip(c.kick_to_run.p50_ns)) {
             found.push(format!(
                 "A halt that ends in a kick costs the waiter at least {:.1} us here: waits much shorter \
                  than that are better spent spinning (--spin-threshold).",
-                (there.halt.p50_ns + there.kick_to_run.p50_ns) as f64 / 1e3
+                (halt + kick) as f64 / 1e3
             ));
         }
     }

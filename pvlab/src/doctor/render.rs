@@ -1,6 +1,8 @@
 //! The findings as text, JSON and CSV.
 
 use super::{Cost, Findings};
+use crate::host::{Host, format_cpu_list};
+use crate::report::csv;
 use std::fmt::Write;
 
 pub(super) fn json(findings: &Findings) -> String {
@@ -21,7 +23,12 @@ pub(super) fn csv(findings: &Findings) -> String {
                 p99_ns,
                 trials,
             } = cost;
-            let _ = writeln!(text, "{name},{a},{b},{what},{p50_ns},{p99_ns},{trials}");
+            let _ = writeln!(
+                text,
+                "{name},{a},{b},{what},{},{},{trials}",
+                csv::maybe(p50_ns),
+                csv::maybe(p99_ns),
+            );
         }
     }
     text
@@ -53,7 +60,10 @@ fn yes(value: bool) -> &'static str {
     if value { "yes" } else { "no" }
 }
 
-fn us(ns: u64) -> String {
+fn us(ns: Option<u64>) -> String {
+    let Some(ns) = ns else {
+        return "unknown".to_owned();
+    };
     format!("{}.{:02} us", ns / 1000, ns % 1000 / 10)
 }
 
@@ -67,6 +77,7 @@ pub(super) fn text(findings: &Findings) -> String {
         "CPUs allowed",
         format!("{:?}", host.allowed_cpus),
     );
+    line(&mut text, "this process", limits(host));
     line(&mut text, "SMT", or_unknown(host.smt.map(yes)));
     if let Some(groups) = &host.thread_siblings {
         line(&mut text, "sibling groups", format!("{groups:?}"));
@@ -135,4 +146,29 @@ pub(super) fn text(findings: &Findings) -> String {
         let _ = writeln!(text, "  * {consequence}");
     }
     text
+}
+
+/// What keeps this process from the CPUs that it may use.
+fn limits(host: &Host) -> String {
+    let limits = &host.limits;
+    let quota = match &limits.cgroup {
+        None => "cgroup unknown".to_owned(),
+        Some(cgroup) => cgroup.quota.map_or_else(
+            || "no cgroup quota".to_owned(),
+            |quota| format!("cgroup quota {:.2} CPUs", quota.cpus()),
+        ),
+    };
+    let cpuset = limits
+        .cgroup
+        .as_ref()
+        .and_then(|cgroup| cgroup.cpuset.as_ref());
+    let cpuset = cpuset.map(|cpus| format!("cpuset {}", format_cpu_list(cpus)));
+    let priority = limits.priority.map(|priority| format!(" {priority}"));
+    format!(
+        "{quota}, {}, {}{}, nice {}",
+        cpuset.unwrap_or_else(|| "cpuset unknown".to_owned()),
+        or_unknown(limits.policy.as_ref()),
+        priority.unwrap_or_default(),
+        or_unknown(limits.nice)
+    )
 }

@@ -1,6 +1,7 @@
 //! vCPUs of a KVM guest.
 
-use super::RunningVm;
+use super::{RunningVm, unknown_of_threads};
+use crate::record::Unknown;
 use rustix::process::Pid;
 use std::collections::BTreeMap;
 use vmm::host_trace::HostEvent;
@@ -31,8 +32,17 @@ impl RunningVm for Vm {
         Vm::exits(self, vcpu)
     }
 
-    fn kvm_stats(&self, vcpu: usize) -> BTreeMap<String, u64> {
+    fn kvm_stats(&self, vcpu: usize) -> Option<BTreeMap<String, u64>> {
         Vm::kvm_stats(self, vcpu)
+    }
+
+    fn unknown(&self) -> Vec<Unknown> {
+        let mut unknown = unknown_of_threads(self);
+        unknown.extend(self.without_stats().map(|why| Unknown {
+            what: "KVM's statistics of vCPUs".to_owned(),
+            why,
+        }));
+        unknown
     }
 
     fn tsc_offset(&self) -> u64 {

@@ -6,6 +6,7 @@ mod simulated;
 mod threads;
 mod weights;
 
+use crate::record::Unknown;
 use crate::scenario::{Bench, Cpl, MachineKind, Mix, Scenario, Torture, VmSpec, Whom, whole_ns};
 use crate::session::RunError;
 use guest::abi::{Params, Workload, flags, preempt};
@@ -17,7 +18,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 use vmm::host_trace::HostEvent;
-use vmm::switches::{Switch, SwitchRecorder};
+use vmm::switches::{Switch, SwitchError, SwitchRecorder};
 use vmm::thread::{self, ThreadStats};
 use vmm::{Event, Region, VmmError, clock};
 
@@ -45,11 +46,12 @@ pub trait RunningVm {
     fn thread(&self, vcpu: usize) -> ThreadStats {
         self.tid(vcpu).map(ThreadStats::of).unwrap_or_default()
     }
-    /// How long a vCPU has been on a CPU: cheaper than [`Self::thread`]. Zero if it has ended.
-    fn cpu_time(&self, vcpu: usize) -> Duration {
-        let time = self.tid(vcpu).and_then(|tid| thread::cpu_time(tid).ok());
-        time.unwrap_or_default()
+    /// How long a vCPU has been on a CPU: cheaper than [`Self::thread`]. `None` if it has ended.
+    fn cpu_time(&self, vcpu: usize) -> Option<Duration> {
+        thread::cpu_time(self.tid(vcpu)?).ok()
     }
+    /// What of its vCPUs is not known, and why.
+    fn unknown(&self) -> Vec<Unknown>;
     /// Lets a vCPU run on `cpus` only.
     ///
     /// # Errors
@@ -61,7 +63,7 @@ pub trait RunningVm {
         }
     }
     /// Records context switches of a vCPU from now on; `None` if it has none.
-    fn record_switches(&self, vcpu: usize) -> Option<io::Result<Box<dyn Switches>>> {
+    fn record_switches(&self, vcpu: usize) -> Option<Result<Box<dyn Switches>, SwitchError>> {
         let recorder = SwitchRecorder::start(self.tid(vcpu)?);
         Some(recorder.map(|recorder| Box::new(recorder) as Box<dyn Switches>))
     }
@@ -75,8 +77,10 @@ pub trait RunningVm {
     }
     /// Exits of a vCPU to the VMM, by kind.
     fn exits(&self, vcpu: usize) -> BTreeMap<String, u64>;
-    /// KVM's statistics of a vCPU.
-    fn kvm_stats(&self, vcpu: usize) -> BTreeMap<String, u64>;
+    /// KVM's statistics of a vCPU; `None` if they are unknown. Without KVM there are none.
+    fn kvm_stats(&self, _vcpu: usize) -> Option<BTreeMap<String, u64>> {
+        Some(BTreeMap::new())
+    }
     /// What to add to the host's TSC to get that of the vCPUs, modulo 2^64.
     fn tsc_offset(&self) -> u64;
     /// Takes away what the host has noted of a vCPU, if the VM is traced.
@@ -92,6 +96,16 @@ pub trait RunningVm {
     fn stop(&mut self);
     /// What each vCPU is doing right now, for a person.
     fn states(&self) -> Vec<String>;
+}
+
+/// What of vCPUs that are threads of this process is not known, and why.
+fn unknown_of_threads(vm: &dyn RunningVm) -> Vec<Unknown> {
+    let why = vm.tid(0).and_then(ThreadStats::unknown);
+    let unknown = why.map(|why| Unknown {
+        what: "context switches of vCPUs".to_owned(),
+        why,
+    });
+    unknown.into_iter().collect()
 }
 
 /// Context switches of a vCPU, as they are recorded.

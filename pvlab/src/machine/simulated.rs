@@ -5,6 +5,7 @@
 #![allow(unsafe_code)] // The machine is told where the VMs' regions are.
 
 use super::{RunningVm, Started, Switches};
+use crate::record::Unknown;
 use crate::scenario::{Scenario, Simulated, whole_ns};
 use crate::session::RunError;
 use guest::abi::{Params, Task};
@@ -12,14 +13,13 @@ use rustix::process::Pid;
 use sim::{Said, Simulation, Spec, SpecError, VmConfig};
 use std::cell::{RefCell, RefMut};
 use std::collections::BTreeMap;
-use std::io;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::time::Instant;
 use vmm::host_trace::{ExitReason, HostEvent, HostStep};
-use vmm::switches::{Switch, SwitchKind};
+use vmm::switches::{Switch, SwitchError, SwitchKind};
 use vmm::thread::ThreadStats;
 use vmm::{Event, Region, VmmError};
 
@@ -167,18 +167,18 @@ impl RunningVm for Vm {
     fn thread(&self, vcpu: usize) -> ThreadStats {
         let stats = self.stats(vcpu);
         ThreadStats {
-            cpu: Duration::from_nanos(stats.cpu_ns),
-            queued: Duration::from_nanos(stats.queued_ns),
-            voluntary_switches: stats.voluntary_switches,
-            involuntary_switches: stats.involuntary_switches,
+            cpu: Some(Duration::from_nanos(stats.cpu_ns)),
+            queued: Some(Duration::from_nanos(stats.queued_ns)),
+            voluntary_switches: Some(stats.voluntary_switches),
+            involuntary_switches: Some(stats.involuntary_switches),
         }
     }
 
-    fn cpu_time(&self, vcpu: usize) -> Duration {
-        Duration::from_nanos(self.stats(vcpu).cpu_ns)
+    fn cpu_time(&self, vcpu: usize) -> Option<Duration> {
+        Some(Duration::from_nanos(self.stats(vcpu).cpu_ns))
     }
 
-    fn record_switches(&self, vcpu: usize) -> Option<io::Result<Box<dyn Switches>>> {
+    fn record_switches(&self, vcpu: usize) -> Option<Result<Box<dyn Switches>, SwitchError>> {
         // What was before does not count.
         self.machine.now().take_switches(self.number, vcpu);
         Some(Ok(Box::new(Recorder {
@@ -201,8 +201,8 @@ impl RunningVm for Vm {
         exits.map(|(kind, n)| (kind.to_owned(), n)).collect()
     }
 
-    fn kvm_stats(&self, _vcpu: usize) -> BTreeMap<String, u64> {
-        BTreeMap::new()
+    fn unknown(&self) -> Vec<Unknown> {
+        Vec::new()
     }
 
     fn tsc_offset(&self) -> u64 {

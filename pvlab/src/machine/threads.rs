@@ -2,7 +2,8 @@
 //! host's scheduler takes its part; a halt is a futex wait, a kick a futex wake.
 #![allow(unsafe_code)] // Threads find their area by address, and read the TSC.
 
-use super::{RunningVm, Started};
+use super::{RunningVm, Started, unknown_of_threads};
+use crate::record::Unknown;
 use guest::Machine;
 use guest::abi::{Counter, Params, Task, VcpuArea, flags};
 use guest::machine::{native, vcpu_at};
@@ -267,8 +268,8 @@ impl RunningVm for Vm {
         BTreeMap::new()
     }
 
-    fn kvm_stats(&self, _vcpu: usize) -> BTreeMap<String, u64> {
-        BTreeMap::new()
+    fn unknown(&self) -> Vec<Unknown> {
+        unknown_of_threads(self)
     }
 
     fn tsc_offset(&self) -> u64 {

@@ -4,7 +4,7 @@ use super::account;
 use super::csv;
 use super::doc::{Block, Table, render};
 use super::headline::{achieved, headline, starts, workload};
-use super::human::{count, or_dash, rate, rates, ratio, share};
+use super::human::{count, or_dash, or_unknown, rate, rates, ratio, share};
 use super::mix;
 use super::run::wait_cells;
 use super::{Context, Format, Machine, to_json};
@@ -272,7 +272,7 @@ impl CompareReport {
                 yields(kind, summary),
                 futile_yields(summary),
                 rate(summary.rate(summary.all_exits())),
-                format!("{:.2}", summary.rate(summary.cpu_ns) / 1e9),
+                cpus(summary),
             ]);
         }
         table.without_empty_columns("-")
@@ -352,7 +352,7 @@ impl CompareReport {
                 summary.yields.to_string(),
                 summary.futile_yields.to_string(),
                 summary.all_exits().to_string(),
-                summary.cpu_ns.to_string(),
+                csv::maybe(summary.cpu_ns),
                 csv::maybe(summary.critical_ns),
                 csv::maybe(summary.outside_ns),
                 csv::maybe(summary.probe_ns),
@@ -400,6 +400,13 @@ fn slow_paths(plan: &Plan) -> Vec<SlowPath> {
         }
     }
     paths
+}
+
+/// CPUs that the vCPUs used.
+pub(super) fn cpus(summary: &Summary) -> String {
+    or_unknown(summary.cpu_ns, |ns| {
+        format!("{:.2}", summary.rate(ns) / 1e9)
+    })
 }
 
 /// Directed yields per second, of a lock that yields, or of a machine that makes spinning vCPUs yield.

@@ -14,7 +14,7 @@ fn quoted(cell: String) -> String {
 }
 
 /// A cell for something that may be unknown.
-pub(super) fn maybe(value: Option<impl ToString>) -> String {
+pub(crate) fn maybe(value: Option<impl ToString>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 

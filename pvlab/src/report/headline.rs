@@ -38,6 +38,14 @@ pub fn headline(context: &Context, scenario: &Scenario) -> String {
     } else {
         ", vcpu_is_preempted off"
     };
+    // What keeps this process from its CPUs, if anything does.
+    let limits = context
+        .host
+        .as_ref()
+        .map(|host| host.limits.notable(cpus.len()));
+    let limits: String = (limits.iter().flatten())
+        .map(|limit| format!(", {limit}"))
+        .collect();
     // All that chance has to say in a simulated machine.
     let seed = match scenario.machine {
         MachineKind::Kvm | MachineKind::Threads => String::new(),
@@ -45,7 +53,7 @@ pub fn headline(context: &Context, scenario: &Scenario) -> String {
     };
     format!(
         "machine: {} ({}){seed}, {}{guests} on {} {} ({:.1} vCPUs per CPU), \
-         {placement}{nodes}{noise}{told}",
+         {placement}{nodes}{noise}{told}{limits}",
         scenario.machine_name(),
         context.machine_reason,
         plural(vcpus, "vCPU"),
@@ -128,6 +136,14 @@ pub(super) fn starts<'a>(starts: impl Iterator<Item = &'a Start>) -> Option<Stri
         (
             number(|reason| matches!(reason, StartReason::EveryVcpuDescheduled)),
             "every vCPU had been descheduled once",
+        ),
+        (
+            number(|reason| matches!(reason, StartReason::HaltedOnly(_))),
+            "every vCPU had been descheduled, or had at least halted or yielded, in twice the warm-up",
+        ),
+        (
+            number(|reason| matches!(reason, StartReason::PreemptionsUnknown)),
+            "the warm-up was over (it is unknown whether every vCPU had been descheduled)",
         ),
         (
             number(|reason| matches!(reason, StartReason::NotOvercommitted)),

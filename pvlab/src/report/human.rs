@@ -82,6 +82,11 @@ pub fn or_dash<T>(value: Option<T>, format: impl FnOnce(T) -> String) -> String 
     value.map_or_else(|| "-".to_owned(), format)
 }
 
+/// A figure, or that it is unknown, which is not 0.
+pub fn or_unknown<T>(value: Option<T>, format: impl FnOnce(T) -> String) -> String {
+    value.map_or_else(|| "unknown".to_owned(), format)
+}
+
 /// `1 vCPU`, `2 vCPUs`.
 pub fn plural(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })

@@ -5,7 +5,7 @@
 pub mod account;
 mod bench;
 mod compare;
-mod csv;
+pub(crate) mod csv;
 pub mod doc;
 mod headline;
 pub mod human;

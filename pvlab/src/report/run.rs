@@ -1,10 +1,10 @@
 //! The report of a run, down to each vCPU.
 
-use super::compare::{broken_line, futile_yields, slow_path, yields};
+use super::compare::{broken_line, cpus, futile_yields, slow_path, yields};
 use super::csv;
 use super::doc::{Block, Table, render};
 use super::headline::{achieved, headline, starts, workload};
-use super::human::{count, or_dash, rate, ratio, share, time};
+use super::human::{count, or_dash, or_unknown, rate, ratio, share, time};
 use super::mix;
 use super::{Context, Format, Machine, to_json};
 use crate::analysis::{self, Exclusion, Run, Summary, WaitNs, Warning};
@@ -109,9 +109,12 @@ impl RunReport {
         lines.extend(achieved(scenario, self.named()));
         lines.extend(starts([start].into_iter()));
         lines.push(format!(
-            "measured {measured_s:.3} s{}; first acquisition {first_acquisition_ms:.1} ms after \
-             the launch",
-            if *interrupted { ", interrupted" } else { "" }
+            "measured {measured_s:.3} s{}; {}",
+            if *interrupted { ", interrupted" } else { "" },
+            first_acquisition_ms.map_or_else(
+                || "no acquisition at all".to_owned(),
+                |ms| format!("first acquisition {ms:.1} ms after the launch")
+            )
         ));
         let mut blocks = vec![
             Block::Lines(lines),
@@ -210,7 +213,7 @@ impl RunReport {
                 yields(spec.lock, summary),
                 futile_yields(summary),
                 rate(summary.rate(summary.all_exits())),
-                format!("{:.2}", summary.rate(summary.cpu_ns) / 1e9),
+                cpus(summary),
             ]);
         }
         table.without_empty_columns("-")
@@ -284,10 +287,10 @@ impl RunReport {
             table.row(vec![
                 format!("{vm}.{number}"),
                 or_dash(vcpu.cpu, |cpu| cpu.to_string()),
-                time(vcpu.cpu_ns as f64),
+                or_unknown(vcpu.cpu_ns, |ns| time(ns as f64)),
                 or_dash(vcpu.steal_ns, |ns| time(ns as f64)),
-                count(vcpu.voluntary_switches),
-                count(vcpu.involuntary_switches),
+                or_unknown(vcpu.voluntary_switches, count),
+                or_unknown(vcpu.involuntary_switches, count),
                 count(vcpu.counter(Counter::Lock(LockEvent::PvSpuriousWakeup))),
                 if exits.is_empty() {
                     "-".to_owned()
@@ -344,10 +347,10 @@ impl RunReport {
                 csv::maybe(waits.map(|waits| waits.p99)),
                 csv::maybe(waits.map(|waits| waits.p999)),
                 csv::maybe(waits.map(|waits| waits.max)),
-                vcpu.cpu_ns.to_string(),
+                csv::maybe(vcpu.cpu_ns),
                 csv::maybe(vcpu.steal_ns),
-                vcpu.voluntary_switches.to_string(),
-                vcpu.involuntary_switches.to_string(),
+                csv::maybe(vcpu.voluntary_switches),
+                csv::maybe(vcpu.involuntary_switches),
                 vcpu.exits.values().sum::<u64>().to_string(),
                 if held { "held" } else { "broken" }.to_owned(),
             ];

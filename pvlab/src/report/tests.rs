@@ -21,6 +21,7 @@ fn context() -> Context {
             thread_siblings: None,
             governor: None,
             hypervisor: Some(true),
+            limits: Default::default(),
             kvm: Kvm {
                 device: Device::Ok,
                 vendor: Some("kvm_pvm".into()),

@@ -54,6 +54,12 @@ impl Live {
                 });
             }
         }
+        if refused.is_some() {
+            // Those of some would not do, and the files they take are missing elsewhere.
+            vcpus
+                .iter_mut()
+                .for_each(|vcpu: &mut Vcpu| vcpu.recorder = None);
+        }
         Self { vcpus, refused }
     }
 

@@ -5,6 +5,7 @@ use super::intervals::Intervals;
 use super::live::{LOOK_EVERY, Live};
 use super::run::{POLL, Run, done, machines, seconds};
 use super::snapshot::{self, LongestWaits, VmSnapshot, ns, to_f64};
+use super::surroundings::Counts;
 use super::{LiveVm, Observer, Options, RunError, look_every, tasks};
 use crate::record::{Absence, Record, Start, VmRecord};
 use crate::scenario::Length;
@@ -22,6 +23,7 @@ impl Run<'_> {
         }
         self.enter(phase::MEASURE)?;
         self.absences.forget();
+        self.host = Counts::take(self.scenario);
         self.snapshots()
     }
 
@@ -130,6 +132,16 @@ impl Run<'_> {
                 None => Vec::new(),
             });
         }
+        let host = self.host.zip(Counts::take(self.scenario));
+        let mut unknown = Vec::new();
+        for vm in &self.vms {
+            for new in vm.machine.unknown() {
+                // Said once, whatever the number of VMs.
+                if !unknown.contains(&new) {
+                    unknown.push(new);
+                }
+            }
+        }
         let ended = self.vms.first().map_or(0, |vm| vm.machine.host_now());
         self.enter(phase::STOP)?;
         self.kick_all()?;
@@ -164,6 +176,8 @@ impl Run<'_> {
             without_cpu: self.without_cpu(&from),
             repeated: 0,
             first_acquisition_ms: self.first_acquisition_ms()?,
+            surroundings: host.map(|(from, to)| from.until(to)),
+            unknown,
             interrupted,
             vms,
         })
@@ -204,7 +218,7 @@ impl Run<'_> {
         self.absences.recorded(begun, vm.machine.khz())
     }
 
-    pub(super) fn first_acquisition_ms(&self) -> Result<f64, RunError> {
+    pub(super) fn first_acquisition_ms(&self) -> Result<Option<f64>, RunError> {
         let mut first = f64::INFINITY;
         for vm in &self.vms {
             for vcpu in 0..vm.machine.region().layout().vcpus() {
@@ -216,7 +230,7 @@ impl Run<'_> {
                 }
             }
         }
-        Ok(if first.is_finite() { first } else { 0.0 })
+        Ok(Some(first).filter(|first| first.is_finite()))
     }
 }
 

@@ -12,6 +12,7 @@ mod live;
 mod measure;
 mod run;
 mod snapshot;
+mod surroundings;
 mod tasks;
 mod warm_up;
 

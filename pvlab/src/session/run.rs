@@ -2,6 +2,7 @@
 
 use super::absence::{Absences, Found};
 use super::snapshot::{VmSnapshot, to_f64};
+use super::surroundings::Counts;
 use super::{RunError, Stuck};
 use crate::machine::{self, Noise, RunningVm};
 use crate::scenario::{MachineKind, Scenario};
@@ -23,6 +24,8 @@ pub(crate) struct Run<'a> {
     pub(crate) vms: Vec<Watched>,
     pub(super) collector: Option<&'a mut Collector>,
     pub(crate) absences: Absences,
+    /// The host's counts when the measurement began.
+    pub(super) host: Option<Counts>,
     _noise: Noise,
 }
 
@@ -74,6 +77,7 @@ impl<'a> Run<'a> {
             vms,
             collector,
             absences: Absences::new(usable_cpus(scenario)),
+            host: None,
             _noise: noise,
         })
     }

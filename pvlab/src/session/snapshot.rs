@@ -26,7 +26,7 @@ struct VcpuSnapshot {
     thread: ThreadStats,
     steal: Option<u64>,
     exits: BTreeMap<String, u64>,
-    kvm: BTreeMap<String, u64>,
+    kvm: Option<BTreeMap<String, u64>>,
 }
 
 impl VmSnapshot {
@@ -161,25 +161,25 @@ fn vcpu_record(
         .filter(|&(_, n)| n > 0)
         .collect();
     let reads = scenario.workload.mix != Mix::Exclusive;
+    let between =
+        |figure: fn(&VcpuSnapshot) -> Option<u64>| Some(figure(to)?.saturating_sub(figure(from)?));
     VcpuRecord {
         cpu: scenario.cpu_of(numbered),
         counters,
         waits: waits(&from.waits, &to.waits, khz, longest.write),
         read_waits: reads.then(|| waits(&from.read_waits, &to.read_waits, khz, longest.read)),
-        cpu_ns: whole_ns(to.thread.cpu.saturating_sub(from.thread.cpu)),
-        voluntary_switches: to
-            .thread
-            .voluntary_switches
-            .saturating_sub(from.thread.voluntary_switches),
-        involuntary_switches: to
-            .thread
-            .involuntary_switches
-            .saturating_sub(from.thread.involuntary_switches),
+        cpu_ns: between(|s| s.thread.cpu.map(whole_ns)),
+        voluntary_switches: between(|s| s.thread.voluntary_switches),
+        involuntary_switches: between(|s| s.thread.involuntary_switches),
         steal_ns: to
             .steal
             .map(|steal| steal.saturating_sub(from.steal.unwrap_or(0))),
         exits: difference(&to.exits, &from.exits),
-        kvm: difference(&to.kvm, &from.kvm),
+        kvm: to
+            .kvm
+            .as_ref()
+            .zip(from.kvm.as_ref())
+            .map(|(to, from)| difference(to, from)),
     }
 }
 

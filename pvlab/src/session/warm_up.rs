@@ -2,26 +2,46 @@
 
 use super::run::{POLL, Run};
 use super::{RunError, look_every};
+use crate::machine::RunningVm;
 use crate::record::{Start, StartReason};
-use guest::abi::phase;
+use guest::abi::{Counter, phase};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How often to look whether every vCPU has been descheduled, once it is.
+/// How often to look whether every vCPU has been preempted, once it is.
 const SWITCH_LOOK: Duration = Duration::from_millis(20);
 /// The longest warm-up, as a multiple of the shortest, and at least.
 const LONGEST_WARM_UP: u32 = 20;
 const LEAST_LONGEST_WARM_UP: Duration = Duration::from_secs(5);
 
+/// How long a warm-up may last for those that have halted but have not been preempted, as a multiple of
+/// the shortest.
+const HALTED_WARM_UP: u32 = 2;
+
+/// A vCPU that has not been preempted yet.
+#[derive(Clone, Copy)]
+struct NotPreempted {
+    vm: usize,
+    vcpu: usize,
+    /// Counted through all VMs.
+    number: usize,
+    /// Times it had been preempted when the warm-up began; `None`: unknown.
+    preemptions: Option<u64>,
+    /// Times it had given up its CPU by itself.
+    given_up: u64,
+}
+
 impl Run<'_> {
     /// Lets the vCPUs work until the measurement may start.
     ///
-    /// Fair locks look thousands of times faster until the first of their waiters is descheduled,
-    /// so where vCPUs must share CPUs each has to have been off its CPU once.
+    /// Fair locks look thousands of times faster until the first of their waiters is preempted, so where
+    /// vCPUs must share CPUs each has to have been preempted once. To have halted is not the same: a vCPU
+    /// that halts has left its CPU when it suited the lock. But where waiters halt it may be long until
+    /// each has been preempted, and less depends on it: there the warm-up is at most doubled for it.
     pub(super) async fn warm_up(&mut self) -> Result<Start, RunError> {
         let begun = Instant::now();
         self.enter(phase::WARM_UP)?;
-        let mut not_descheduled = self.switches();
+        let mut left = self.not_preempted()?;
         self.kick_all()?;
         let shortest = self.scenario.warm_up;
         let every = look_every(self.scenario.machine).min(shortest / 2);
@@ -33,34 +53,69 @@ impl Run<'_> {
         let longest = (shortest * LONGEST_WARM_UP).max(LEAST_LONGEST_WARM_UP);
         let overcommitted = self.scenario.overcommitted();
         let every = look_every(self.scenario.machine).min(SWITCH_LOOK);
+        let mut reason = StartReason::NotOvercommitted;
         self.wait_until(every, |run| {
             run.note_reported_preemption()?;
-            let now = run.switches();
-            not_descheduled.retain(|&(vcpu, switches)| now[vcpu].1 == switches);
-            let waiting = overcommitted && !not_descheduled.is_empty();
-            Ok(!waiting || passed(run) >= longest)
+            if !overcommitted {
+                return Ok(true);
+            }
+            left.retain(|vcpu| !run.preempted_since(vcpu));
+            let passed = passed(run);
+            let numbers = || left.iter().map(|vcpu| vcpu.number).collect();
+            reason = if left.is_empty() {
+                StartReason::EveryVcpuDescheduled
+            } else if left.iter().any(|vcpu| vcpu.preemptions.is_none()) {
+                StartReason::PreemptionsUnknown
+            } else if passed >= longest {
+                StartReason::LimitReached(numbers())
+            } else if passed >= shortest * HALTED_WARM_UP && run.all_gave_up(&left)? {
+                StartReason::HaltedOnly(numbers())
+            } else {
+                return Ok(false);
+            };
+            Ok(true)
         })
         .await?;
-        let reason = if !overcommitted {
-            StartReason::NotOvercommitted
-        } else if not_descheduled.is_empty() {
-            StartReason::EveryVcpuDescheduled
-        } else {
-            StartReason::LimitReached(not_descheduled.iter().map(|&(vcpu, _)| vcpu).collect())
-        };
         Ok(Start {
             warm_up_ms: passed(self).as_secs_f64() * 1e3,
             reason,
         })
     }
 
-    /// Every vCPU's number, through all VMs, and how often it has left its CPU.
-    pub(super) fn switches(&self) -> Vec<(usize, u64)> {
-        let vms = self.vms.iter().map(|vm| &vm.machine);
-        let switches = vms.flat_map(|vm| {
-            (0..vm.region().layout().vcpus()).map(|vcpu| vm.thread(vcpu).switches())
-        });
-        switches.enumerate().collect()
+    /// Every vCPU, as none has been preempted from now on.
+    fn not_preempted(&self) -> Result<Vec<NotPreempted>, RunError> {
+        let mut all = Vec::new();
+        for (vm, watched) in self.vms.iter().enumerate() {
+            for vcpu in 0..watched.machine.region().layout().vcpus() {
+                all.push(NotPreempted {
+                    vm,
+                    vcpu,
+                    number: all.len(),
+                    preemptions: watched.machine.thread(vcpu).involuntary_switches,
+                    given_up: given_up(&*watched.machine, vcpu)?,
+                });
+            }
+        }
+        Ok(all)
+    }
+
+    fn preempted_since(&self, before: &NotPreempted) -> bool {
+        let thread = self.vms[before.vm].machine.thread(before.vcpu);
+        match (thread.involuntary_switches, before.preemptions) {
+            (Some(now), Some(before)) => now > before,
+            _ => false,
+        }
+    }
+
+    /// Whether each of these has halted, or yielded, since then.
+    fn all_gave_up(&self, vcpus: &[NotPreempted]) -> Result<bool, RunError> {
+        for before in vcpus {
+            let machine = &*self.vms[before.vm].machine;
+            if given_up(machine, before.vcpu)? == before.given_up {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Tells guests that this machine marks preempted vCPUs, as soon as one is seen marked.
@@ -76,4 +131,12 @@ impl Run<'_> {
         }
         Ok(())
     }
+}
+
+/// How often a vCPU has given up its CPU by itself.
+fn given_up(machine: &dyn RunningVm, vcpu: usize) -> Result<u64, RunError> {
+    let counters = machine.region().counters(vcpu)?;
+    let of = |counter: Counter| counters[counter.index()];
+    // Futile yields gave nothing up.
+    Ok(of(Counter::Halts) + of(Counter::Yields).saturating_sub(of(Counter::FutileYields)))
 }

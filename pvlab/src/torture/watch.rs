@@ -26,7 +26,7 @@ const FAIR_CHANCE: Duration = Duration::from_millis(12);
 pub(super) struct Watch {
     spells: Vec<Spell>,
     /// The CPU time of each vCPU's thread when the lock came under suspicion.
-    suspected: Option<Vec<Duration>>,
+    suspected: Option<Vec<Option<Duration>>>,
     /// Since when all are halted.
     all_halted: Option<Instant>,
     /// Somebody halts for so long that its wake-up may have been lost.
@@ -188,7 +188,11 @@ impl Watch {
         }
         let now = cpu_times(vm);
         let fair = (now.iter().zip(before).enumerate()).all(|(vcpu, (now, before))| {
-            vm.machine.is_halted(vcpu) || now.saturating_sub(*before) >= FAIR_CHANCE
+            // One that has ended has nothing to do with it, and of others it is always known.
+            let had = now
+                .zip(*before)
+                .map(|(now, before)| now.saturating_sub(before));
+            vm.machine.is_halted(vcpu) || had.is_none_or(|had| had >= FAIR_CHANCE)
         });
         if fair {
             run.stuck(0).map(Some)
@@ -198,7 +202,7 @@ impl Watch {
     }
 }
 
-fn cpu_times(vm: &Watched) -> Vec<Duration> {
+fn cpu_times(vm: &Watched) -> Vec<Option<Duration>> {
     (0..vm.machine.region().layout().vcpus())
         .map(|vcpu| vm.machine.cpu_time(vcpu))
         .collect()

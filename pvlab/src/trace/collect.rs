@@ -9,7 +9,7 @@ use std::io;
 use std::time::Duration;
 use vmm::host_trace::{ExitReason, HostStep};
 use vmm::region::RegionError;
-use vmm::switches::SwitchKind;
+use vmm::switches::{SwitchError, SwitchKind};
 
 /// Records of a vCPU's ring, unless said otherwise: 2 MiB, some 50 to 100 ms of the busiest vCPU.
 pub const DEFAULT_RECORDS: usize = 1 << 18;
@@ -134,6 +134,11 @@ impl Collector {
                 dropped: 0,
             });
         }
+        if self.no_switches.is_some() {
+            // Those of some would not do, and the files they take are missing elsewhere.
+            let all = self.vms.iter_mut().flat_map(|vm| &mut vm.switches);
+            all.for_each(|recorder| *recorder = None);
+        }
     }
 
     /// Reads both clocks.
@@ -221,12 +226,10 @@ fn now(vms: &[&dyn RunningVm]) -> u64 {
     vms.first().map_or(0, |vm| vm.host_now())
 }
 
-fn why_no_switches(error: &io::Error) -> String {
-    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
-    let level = paranoid.as_deref().map_or("unknown", str::trim);
+fn why_no_switches(error: &SwitchError) -> String {
     format!(
-        "context switches of vCPUs cannot be recorded ({error}; /proc/sys/kernel/perf_event_paranoid \
-         is {level}): who was off its CPU, and when, is unknown; only totals are"
+        "context switches of vCPUs cannot be recorded ({error}): who was off its CPU, and when, is unknown; \
+         only totals are known"
     )
 }
 
