@@ -10,6 +10,7 @@
 
 mod atomics;
 mod engine;
+mod needs;
 mod platform;
 pub mod presets;
 mod schedule;

@@ -253,10 +253,9 @@ pub(super) struct Common {
     /// Least time before the measurement starts, with unit.
     #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = values::duration)]
     pub(super) warm_up: Duration,
-    /// Turns that a waiter of a paravirtual lock spins before it halts (at least 1).
-    #[arg(long, value_name = "TURNS", default_value = "32768",
-          value_parser = values::spin_threshold)]
-    pub(super) spin_threshold: u32,
+    /// Turns that a waiter of a paravirtual lock spins before it halts (at least 1) [default: 32768].
+    #[arg(long, value_name = "TURNS", value_parser = values::spin_threshold)]
+    pub(super) spin_threshold: Option<u32>,
     /// How vCPUs are placed: pinned (round-robin), floating, or one CPU for each vCPU, such as
     /// 0,0,1,1.
     #[arg(long, value_name = "HOW", default_value = "pinned", value_parser = values::placement)]
@@ -374,7 +373,11 @@ pub(super) struct TraceArgs {
     #[arg(long, value_enum, default_value_t = FormatArg::Table)]
     pub(super) account: FormatArg,
     /// Account for the trace in this file, without running anything.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["vm", "lock", "vcpus", "output", "format"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "vm", "lock", "vcpus", "output", "format", "duration", "ring", "machine", "set", "cpus", "critical",
+        "outside", "lock_count", "reads", "readers", "skew", "contexts", "numa_nodes", "warm_up",
+        "spin_threshold", "placement", "noise", "cpl", "no_latency", "seed", "watchdog", "preempt",
+        "no_vcpu_is_preempted", "drop_kicks", "no_pv_unhalt", "realtime_hint", "no_pv"])]
     pub(super) summary: Option<PathBuf>,
     /// Events that each vCPU's ring holds (rounded up to a power of two, at least 1024).
     #[arg(long, value_name = "N", default_value_t = DEFAULT_RECORDS, value_parser = values::ring)]

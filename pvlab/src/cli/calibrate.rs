@@ -37,12 +37,13 @@ const DURATION: Duration = Duration::from_millis(500);
 /// Measures this host, and writes a preset of it.
 pub(super) fn run(args: &CalibrateArgs) -> Result<u8, CliError> {
     let host = Host::examine();
-    let lock = LockArg {
-        kind: Some(FITTED_LOCKS[0]),
+    let lock = |kind| LockArg {
+        kind: Some(kind),
         dispatch: Dispatch::Direct,
     };
-    let guests = Guests::One {
-        lock,
+    let guests = Guests::Alternatives {
+        locks: FITTED_LOCKS.map(lock).to_vec(),
+        first: 0,
         vcpus: Some(2),
     };
     let scenario = request(&args.common, guests, Length::Duration(DURATION), &host)?.scenario;

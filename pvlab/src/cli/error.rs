@@ -339,6 +339,30 @@ pub enum Usage {
     /// A way to call a lock that this command does not know.
     #[error("--lock {0}: torture calls locks directly; leave the way out")]
     TortureDispatch(String),
+    /// An option that would change nothing.
+    #[error("{option} would change nothing: {why}; leave it out")]
+    NoEffect {
+        /// The option, with its value where that matters.
+        option: String,
+        /// What it needs is missing.
+        why: &'static str,
+    },
+    /// A time that cannot be kept.
+    #[error(
+        "{option} {}: {}", humantime::format_duration(*.time), if *.simulated {
+            "the time of a simulated machine goes by whole milliseconds; give a multiple of 1ms"
+        } else {
+            "the shortest time that can be kept is 1ms"
+        }
+    )]
+    FinerThanTicks {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        time: Duration,
+        /// Whether the machine is simulated.
+        simulated: bool,
+    },
     /// RUST_LOG does not parse.
     #[error("RUST_LOG='{directives}': {why}; write for example RUST_LOG=vmm=debug")]
     LogFilter {

@@ -12,6 +12,7 @@ mod bench;
 mod calibrate;
 mod cells;
 mod compare;
+mod effect;
 mod error;
 mod explain;
 mod live;

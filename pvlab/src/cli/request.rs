@@ -1,6 +1,7 @@
 //! From options to a scenario that can be run on this host, or a reason why it cannot.
 
 use super::args::{Common, GuestArgs, JobsArgs, MachineArgs};
+use super::effect;
 use super::error::{CliError, Usage};
 use super::mix;
 use super::values::{LockArg, MachineArg, PlacementArg, VmArg};
@@ -10,6 +11,8 @@ use crate::scenario::{Cpl, Length, Lock, MachineKind, Placement, Scenario, Simul
 use guest::abi::KICK_PAGES;
 use std::time::Duration;
 
+/// Turns that a waiter spins before it halts, unless said otherwise: as in Linux.
+const SPIN_THRESHOLD: u32 = 32768;
 /// vCPUs for each CPU of the host, unless said otherwise.
 const OVERCOMMIT: usize = 4;
 /// CPUs of the host to use, unless said otherwise.
@@ -129,11 +132,10 @@ pub(super) fn request(
         let machine = machine.name();
         return Err(Usage::CplWithoutKvm { machine }.into());
     }
-    // Last, so that a wrong command line is called wrong on every host alike.
-    if machine == MachineKind::Kvm {
-        check_kvm(host, &vms)?;
+    if let Length::Duration(duration) = length {
+        effect::check_time("--duration", duration, machine)?;
     }
-    Ok(Request {
+    let request = Request {
         scenario: Scenario {
             machine,
             simulated,
@@ -147,7 +149,7 @@ pub(super) fn request(
             workload,
             length,
             warm_up: common.warm_up,
-            spin_threshold: common.spin_threshold,
+            spin_threshold: common.spin_threshold.unwrap_or(SPIN_THRESHOLD),
             noise: common.noise,
             cpl: common.cpl.unwrap_or(Cpl::Auto),
             latency: !common.no_latency,
@@ -163,7 +165,13 @@ pub(super) fn request(
         },
         machine_reason,
         locks,
-    })
+    };
+    effect::check(common, &request.scenario, &request.locks)?;
+    // Last, so that a wrong command line is called wrong on every host alike.
+    if machine == MachineKind::Kvm {
+        check_kvm(host, &request.scenario.vms)?;
+    }
+    Ok(request)
 }
 
 /// A machine, and why it was chosen.

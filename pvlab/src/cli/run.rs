@@ -1,6 +1,7 @@
 //! `pvlab run`.
 
 use super::args::RunArgs;
+use super::effect;
 use super::error::{CliError, Usage};
 use super::live::LiveView;
 use super::output::Target;
@@ -33,6 +34,9 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, CliError> {
         && interval > duration
     {
         return Err(Usage::IntervalTooLong { interval, duration }.into());
+    }
+    if let Some(interval) = args.stat_interval {
+        effect::check_time("--stat-interval", interval, scenario.machine)?;
     }
     let how = How {
         stat_interval: args.stat_interval,

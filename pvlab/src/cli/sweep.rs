@@ -10,7 +10,7 @@ use super::{DONE, FAILED, complain};
 use crate::analysis::sweep::{Point, Sweep, SweepSyntax};
 use crate::host::Host;
 use crate::report::{Context, SweepReport};
-use crate::scenario::{MachineKind, Scenario, VmSpec};
+use crate::scenario::{MachineKind, Placement, Scenario, VmSpec};
 use clap::Args;
 use std::time::Duration;
 
@@ -68,6 +68,12 @@ pub(super) fn run(args: &SimArgs) -> Result<u8, CliError> {
     let of_set = |set: &String| set.split('=').next().is_some_and(|set| set.trim() == name);
     if simulated.set.iter().any(of_set) {
         return Err(SweepSyntax::AlsoSet(name).into());
+    }
+    let floating = scenario.placement == Placement::Floating;
+    let spec = crate::machine::spec(simulated).map_err(Usage::from)?;
+    if let Some(why) = spec.without_effect(sweep.parameter, floating) {
+        let option = format!("--sweep {name}");
+        return Err(Usage::NoEffect { option, why }.into());
     }
     let jobs = jobs(args.jobs, MachineKind::Simulated)?;
     let target = Target::check(args.report.output.as_deref())?;

@@ -1,6 +1,7 @@
 //! `pvlab torture`.
 
 use super::args::{Common, MachineArgs, MixArgs, OfferArgs, ShortFormatArg, cpl};
+use super::effect;
 use super::error::{CliError, Usage};
 use super::mix;
 use super::output::Target;
@@ -78,10 +79,9 @@ pub(super) struct TortureArgs {
     legacy_max_min: bool,
     #[command(flatten)]
     machine: MachineArgs,
-    /// Turns that a waiter of a paravirtual lock spins before it halts (at least 1).
-    #[arg(long, value_name = "TURNS", default_value = "32768",
-          value_parser = values::spin_threshold)]
-    spin_threshold: u32,
+    /// Turns that a waiter of a paravirtual lock spins before it halts (at least 1) [default: 32768].
+    #[arg(long, value_name = "TURNS", value_parser = values::spin_threshold)]
+    spin_threshold: Option<u32>,
     /// Privilege level of the guest: 0, 3, or 0 where the host runs it natively [default: auto].
     #[arg(long, value_parser = cpl())]
     cpl: Option<Cpl>,
@@ -120,6 +120,14 @@ pub(super) fn torture(args: &TortureArgs) -> Result<u8, CliError> {
         }
         given => given.unwrap_or(STAT_INTERVAL.min(args.duration)),
     };
+    let machine = request.scenario.machine;
+    for (option, time) in [
+        ("--stat-interval", args.stat_interval.unwrap_or_default()),
+        ("--stutter", how.stutter),
+        ("--shuffle-interval", how.shuffle_interval),
+    ] {
+        effect::check_time(option, time, machine)?;
+    }
     let target = Target::check(args.output.as_deref())?;
     let scenario = request.scenario;
     let context = Context::new(host, request.machine_reason, &scenario);
@@ -214,6 +222,13 @@ fn torture_request(args: &TortureArgs, host: &Host) -> Result<(Request, Torture)
         shuffle_interval: shuffle_interval(args, first.machine)?,
         writer_fifo: args.writer_fifo,
     };
+    if cpus == 1 && args.shuffle_interval.is_some_and(|i| !i.is_zero()) {
+        return Err(Usage::NoEffect {
+            option: "--shuffle-interval".to_owned(),
+            why: "there is one CPU",
+        }
+        .into());
+    }
     if how.writer_fifo && first.machine == MachineKind::Simulated {
         return Err(Usage::OnlyReal("--writer-fifo").into());
     }

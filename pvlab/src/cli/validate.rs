@@ -2,11 +2,12 @@
 
 use super::args::{Common, JobsArgs, ReportArgs};
 use super::cells::{self, Cell};
+use super::effect;
 use super::error::{CliError, Usage};
 use super::output::Target;
 use super::request::{Guests, jobs, request};
 use super::run::expected;
-use super::values::{self, LockArg, LockParser, MachineArg, MachineParser};
+use super::values::{self, LockArg, LockParser, MachineArg, MachineParser, PlacementArg};
 use super::{DONE, FAILED, complain};
 use crate::analysis::ValidationCell;
 use crate::calibrate::twin;
@@ -65,7 +66,8 @@ pub(super) fn run(args: &ValidateArgs) -> Result<u8, CliError> {
         set: args.common.machine.set.clone(),
         rules: Vec::new(),
     };
-    crate::machine::spec(&simulated).map_err(Usage::from)?;
+    let floating = matches!(args.common.placement, PlacementArg::Floating);
+    effect::check_assignments(&simulated, floating)?;
     let mut common = args.common.clone();
     common.machine.set.clear();
     let most = args.vcpus.iter().copied().max();

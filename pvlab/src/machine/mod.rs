@@ -23,7 +23,7 @@ use vmm::thread::{self, ThreadStats};
 use vmm::{Event, Region, VmmError, clock};
 
 pub use noise::Noise;
-pub use simulated::{presets, spec};
+pub use simulated::{idle_assignment, presets, spec};
 
 /// A running virtual machine, of whatever kind. Dropping it ends it.
 ///

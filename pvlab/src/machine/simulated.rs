@@ -36,15 +36,31 @@ pub fn presets() -> impl Iterator<Item = &'static str> {
 /// # Errors
 /// If there is no such preset, or file of one (named *.toml), or it cannot be changed like that.
 pub fn spec(simulated: &Simulated) -> Result<Spec, SpecError> {
-    let mut spec = match simulated.preset.strip_suffix(".toml") {
-        Some(_) => Spec::from_file(Path::new(&simulated.preset))?,
-        None => sim::presets::find(&simulated.preset)?,
-    };
+    let mut spec = preset(simulated)?;
     for assignment in &simulated.set {
         spec.set(assignment)?;
     }
     spec.check()?;
     Ok(spec)
+}
+
+fn preset(simulated: &Simulated) -> Result<Spec, SpecError> {
+    match simulated.preset.strip_suffix(".toml") {
+        Some(_) => Spec::from_file(Path::new(&simulated.preset)),
+        None => sim::presets::find(&simulated.preset),
+    }
+}
+
+/// The first change of a parameter that has no effect on the machine, and why. `floating`: vCPUs may run on
+/// several CPUs.
+///
+/// # Errors
+/// As [`spec`].
+pub fn idle_assignment(
+    simulated: &Simulated,
+    floating: bool,
+) -> Result<Option<(&str, &'static str)>, SpecError> {
+    spec(simulated)?.idle_assignment(&preset(simulated)?, &simulated.set, floating)
 }
 
 /// A machine and its VMs.

@@ -101,10 +101,9 @@ pub(super) struct BenchArgs {
     #[arg(long, value_name = "TIME", default_value = "100ms",
           value_parser = super::values::duration)]
     warm_up: Duration,
-    /// Turns that a paravirtual waiter spins before it halts (at least 1).
-    #[arg(long, value_name = "TURNS", default_value = "32768",
-          value_parser = super::values::spin_threshold)]
-    spin_threshold: u32,
+    /// Turns that a paravirtual waiter spins before it halts (at least 1) [default: 32768].
+    #[arg(long, value_name = "TURNS", value_parser = super::values::spin_threshold)]
+    spin_threshold: Option<u32>,
     /// Privilege level of the guest: 0, 3, or 0 where the host runs it natively [default: auto].
     #[arg(long, value_parser = cpl())]
     cpl: Option<Cpl>,
