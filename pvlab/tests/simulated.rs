@@ -372,8 +372,20 @@ fn a_schedule_is_a_small_file_that_replays_to_the_last_bit() {
 fn a_schedule_that_breaks_a_lock_breaks_it_again() {
     let directory = tempfile::tempdir().unwrap();
     for (lock, vcpus, [good, bad], code, outcome) in [
-        ("busted", 2, ["1:5ms", "3:2ms"], 3, "mutual exclusion broken"),
-        ("busted-wakeup", 3, ["9:5ms", "1:5ms"], 1, "a wake-up was lost"),
+        (
+            "busted",
+            2,
+            ["1:5ms", "3:2ms"],
+            3,
+            "mutual exclusion broken",
+        ),
+        (
+            "busted-wakeup",
+            3,
+            ["9:5ms", "1:5ms"],
+            1,
+            "a wake-up was lost",
+        ),
     ] {
         let file = directory.path().join(lock);
         let line = format!(
