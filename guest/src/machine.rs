@@ -40,6 +40,11 @@ pub trait Machine: Platform {
     #[inline(always)]
     fn touches<T>(_data: &T, _write: bool) {}
 
+    /// Called at each turn of a spin loop: a machine whose vCPUs cannot be ended from outside ends them
+    /// here.
+    #[inline(always)]
+    fn spins() {}
+
     /// Gives up the CPU for `ns`, as if the hypervisor had preempted this vCPU.
     fn hold_off(ns: u32);
 
@@ -123,6 +128,7 @@ macro_rules! native_platform {
         #[inline(always)]
         fn relax() {
             ::core::arch::x86_64::_mm_pause();
+            <Self as $crate::Machine>::spins();
             if <Self as $crate::Machine>::INSTRUMENTED {
                 $crate::workload::nested::while_spinning::<Self>();
             }

@@ -19,6 +19,9 @@ pub struct Record {
     pub first_acquisition_ms: f64,
     /// The run was stopped by a signal before its time.
     pub interrupted: bool,
+    /// What gave the control plane precedence over the vCPUs ([`vmm::sched::Precedence::name`]).
+    #[serde(default)]
+    pub control_plane: String,
     /// One for each VM of the scenario.
     pub vms: Vec<VmRecord>,
 }
@@ -106,12 +109,25 @@ pub struct Exclusion {
     pub entries: u64,
     /// Times a vCPU saw another one inside.
     pub violations: u64,
+    /// Turns that may have been under way when vCPUs were ended: for each, one entry may be there
+    /// without its acquisition.
+    #[serde(default)]
+    pub cut_off: u64,
 }
 
 impl Exclusion {
     /// Whether nothing contradicts mutual exclusion.
     pub fn held(self) -> bool {
-        self.violations == 0 && self.acquisitions == self.entries
+        self.violations == 0 && self.lost() == 0
+    }
+
+    /// By how much the entries miss what the acquisitions allow.
+    pub fn lost(self) -> u64 {
+        let too_few = self.acquisitions.saturating_sub(self.entries);
+        let too_many = self
+            .entries
+            .saturating_sub(self.acquisitions + self.cut_off);
+        too_few.max(too_many)
     }
 }
 

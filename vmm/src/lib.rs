@@ -18,6 +18,7 @@ pub mod layout;
 pub mod patch;
 pub mod region;
 pub mod report;
+pub mod sched;
 pub mod switches;
 pub mod thread;
 mod vcpu;

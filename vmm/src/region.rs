@@ -229,6 +229,14 @@ impl Region {
         self.store(offset, u32::from(pause))
     }
 
+    /// Tells vCPUs that are host threads to end wherever they wait.
+    ///
+    /// # Errors
+    /// As all accesses.
+    pub fn set_leave(&self) -> Result<()> {
+        self.store(self.layout.control() + offset_of!(Control, leave), 1u32)
+    }
+
     /// What vCPU `cpu` is doing.
     ///
     /// # Errors

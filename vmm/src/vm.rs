@@ -10,6 +10,7 @@ use crate::kvm_stats::KvmStats;
 use crate::layout::{self, MemoryMap};
 use crate::region::{self, Region};
 use crate::report::Registers;
+use crate::sched;
 use crate::thread;
 use crate::vcpu::{Event, Shared, Vcpu};
 use guest::abi::{Doorbell, KICK_PAGES, Params};
@@ -211,6 +212,7 @@ impl Vm {
         let thread = std::thread::Builder::new()
             .name(format!("vcpu{number}"))
             .spawn(move || {
+                sched::join_load();
                 let result = thread::set_affinity(&wanted);
                 let ok = result.is_ok();
                 let _ = placed.send(result);

@@ -27,7 +27,7 @@ use core::sync::atomic::AtomicU32;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"PVLABREG");
 
 /// Version of this contract. Raised by every change of layout or meaning.
-pub const VERSION: u64 = 10;
+pub const VERSION: u64 = 11;
 
 macro_rules! params {
     ($($(#[doc = $doc:literal])+ $field:ident,)+) => {
@@ -247,6 +247,9 @@ pub struct Control {
     pub preempted_is_reported: AtomicU32,
     /// Not 0 while vCPUs under torture are to halt between two turns.
     pub pause: AtomicU32,
+    /// Not 0 once vCPUs that are host threads are to end wherever they wait: nothing in the region will be
+    /// used any more.
+    pub leave: AtomicU32,
 }
 
 /// Start of the region.

@@ -82,6 +82,7 @@ pub(crate) fn vm(lock: &str, acquisitions: &[u64]) -> VmRecord {
             acquisitions: total,
             entries: total,
             violations: 0,
+            cut_off: 0,
         },
         critical_ns: Some(131.5),
         outside_ns: Some(129.5),
@@ -105,6 +106,7 @@ pub(crate) fn record(lock: LockKind, acquisitions: u64) -> Record {
         measured_s: 1.0,
         first_acquisition_ms: 12.5,
         interrupted: false,
+        control_plane: "real-time".to_owned(),
         vms: vec![vm(lock.name(), &[half, acquisitions - half])],
     }
 }

@@ -163,11 +163,7 @@ impl Summary {
                 Exclusion::Broken
             },
             violations: runs.iter().map(|run| run.vm.exclusion.violations).sum(),
-            lost_entries: runs
-                .iter()
-                .map(|run| run.vm.exclusion)
-                .map(|check| check.acquisitions.abs_diff(check.entries))
-                .sum(),
+            lost_entries: runs.iter().map(|run| run.vm.exclusion.lost()).sum(),
             fairness: Fairness {
                 jain: together(stats::jain),
                 max_over_min: together(stats::max_over_min),

@@ -5,6 +5,7 @@ use std::hint::{black_box, spin_loop};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use vmm::sched::join_load;
 use vmm::thread::set_affinity;
 
 /// Batches of a measurement; their median is taken, so that some may be disturbed.
@@ -84,11 +85,13 @@ pub(super) fn transfer_ns([here, there]: [usize; 2]) -> io::Result<f64> {
     };
     let result = std::thread::scope(|scope| {
         let other = scope.spawn(move || {
+            join_load();
             let placed = set_affinity(&[there]);
             (0..BATCHES as u64).for_each(|batch| pass(batch, 1));
             placed
         });
         let placed = scope.spawn(move || {
+            join_load();
             let placed = set_affinity(&[here]);
             let mut batch = 0;
             let ns = per_operation(2 * ROUND_TRIPS, || {
@@ -110,6 +113,8 @@ pub(super) fn slice_ns(cpu: usize) -> io::Result<(f64, f64)> {
     let over = AtomicBool::new(false);
     let mut gaps = std::thread::scope(|scope| {
         let fighter = || {
+            // Two real-time threads would not take turns.
+            join_load();
             set_affinity(&[cpu])?;
             let mut gaps = Vec::new();
             let mut last = Instant::now();

@@ -87,8 +87,8 @@ pub trait RunningVm {
     fn is_stuck(&self) -> bool {
         false
     }
-    /// Ends the vCPUs wherever they are, if this machine can: host threads go on until they have done
-    /// what they were told.
+    /// Ends the vCPUs wherever they are: of host threads those that wait or halt; others go on until they
+    /// do, or have done what they were told.
     fn stop(&mut self);
     /// What each vCPU is doing right now, for a person.
     fn states(&self) -> Vec<String>;

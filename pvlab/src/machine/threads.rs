@@ -16,7 +16,7 @@ use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
 use std::io;
 use std::mem::ManuallyDrop;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
@@ -78,6 +78,7 @@ impl<const TRACE: bool> Platform for HostThread<TRACE> {
             let _ = futex::wait(token, futex::Flags::PRIVATE, 0, None);
         }
         note(HostStep::Unblocked);
+        Self::spins();
     }
 
     fn kick(cpu: u32) {
@@ -111,6 +112,13 @@ impl<const TRACE: bool> Machine for HostThread<TRACE> {
         unsafe { vcpu_at(AREA.get()) }
     }
 
+    #[inline(always)]
+    fn spins() {
+        if Self::vcpu().header().control.leave.load(Ordering::Relaxed) != 0 {
+            leave();
+        }
+    }
+
     fn hold_off(ns: u32) {
         let begun = Instant::now();
         std::thread::sleep(Duration::from_nanos(ns.into()));
@@ -119,6 +127,19 @@ impl<const TRACE: bool> Machine for HostThread<TRACE> {
 
     fn log(message: &str) {
         Self::vcpu().set_log(message);
+    }
+}
+
+/// What a vCPU's thread unwinds with that leaves in the middle of its turn.
+struct Left;
+
+/// Ends the calling thread's vCPU. The lock that it waits for stays as it is: nobody will use it again, as
+/// all vCPUs leave.
+#[cold]
+fn leave() {
+    // A destructor that waits must not unwind once more.
+    if !std::thread::panicking() {
+        resume_unwind(Box::new(Left));
     }
 }
 
@@ -184,6 +205,7 @@ impl Vm {
         let (placed, placement) = std::sync::mpsc::channel();
         let wanted = cpus.to_vec();
         let body = move || {
+            vmm::sched::join_load();
             let result = vmm::thread::set_affinity(&wanted);
             host.all[vcpu].set_thread();
             let ok = result.is_ok();
@@ -202,6 +224,7 @@ impl Vm {
                 // Nobody listens any more if the VM is being dropped.
                 let _ = events.send(match outcome {
                     Ok(()) => Event::Done { vcpu },
+                    Err(payload) if payload.is::<Left>() => Event::Done { vcpu },
                     Err(payload) => Event::Panicked {
                         vcpu,
                         message: message_of(&*payload),
@@ -283,7 +306,18 @@ impl RunningVm for Vm {
         self.targets[vcpu].is_halted()
     }
 
-    fn stop(&mut self) {}
+    fn stop(&mut self) {
+        // Cannot fail on a region of our own.
+        let _ = self.region.set_leave();
+        let deadline = Instant::now() + PATIENCE;
+        let running = |t: &Thread| t.handle.as_ref().is_some_and(|h| !h.is_finished());
+        while self.threads.iter().any(running) && Instant::now() < deadline {
+            for vcpu in 0..self.threads.len() {
+                let _ = self.kick(vcpu);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
 
     fn states(&self) -> Vec<String> {
         (0..self.threads.len())
@@ -299,17 +333,11 @@ impl RunningVm for Vm {
 
 impl Drop for Vm {
     fn drop(&mut self) {
-        // The phase ends the workload's loop; kicks get everybody there. A thread cannot be ended
-        // from outside.
+        // The phase ends the workload's loop; those that wait leave. A thread that does neither cannot be
+        // ended from outside.
         let _ = self.region.set_phase(guest::abi::phase::STOP);
-        let deadline = Instant::now() + PATIENCE;
+        self.stop();
         let running = |t: &Thread| t.handle.as_ref().is_some_and(|h| !h.is_finished());
-        while self.threads.iter().any(running) && Instant::now() < deadline {
-            for vcpu in 0..self.threads.len() {
-                let _ = self.kick(vcpu);
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
         if self.threads.iter().any(running) {
             tracing::warn!("a vCPU's thread is stuck: it, and its memory, are left behind");
             return;

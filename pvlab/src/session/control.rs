@@ -11,6 +11,7 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::Instant;
 
 /// The control plane of a run. It lives as long as its thread, so that a Ctrl-C between two runs is noticed
 /// by the next.
@@ -101,11 +102,13 @@ impl Control {
                 start = run.warm_up() => start?,
             };
             observer.phase("measuring");
+            // Before the counters are read: with hundreds of vCPUs that takes a while, which is measured too.
+            let begun = Instant::now();
             let from = run.begin_measurement()?;
             let interrupted = tokio::select! {
                 biased;
                 () = &mut signalled => true,
-                measured = run.measure(options, observer) => { measured?; false }
+                measured = run.measure(begun, options, observer) => { measured?; false }
             };
             observer.phase("stopping");
             run.finish(start, from, interrupted).await

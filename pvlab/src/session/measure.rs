@@ -2,16 +2,16 @@
 
 use super::intervals::Intervals;
 use super::live::{LOOK_EVERY, Live};
-use super::run::{POLL, Run, done, machines, seconds};
+use super::run::{Run, done, machines, seconds};
 use super::snapshot::{self, LongestWaits, VmSnapshot, ns, to_f64};
 use super::{LiveVm, Observer, Options, RunError, look_every, tasks};
 use crate::record::{Record, Start, VmRecord};
 use crate::scenario::Length;
 use crate::trace::collect::COLLECT_EVERY;
-use guest::abi::{Task, VcpuArea, phase};
+use guest::abi::{VcpuArea, phase};
 use std::mem::offset_of;
 use std::time::Duration;
-use tokio::time::{Instant, interval_at, sleep};
+use tokio::time::{Instant, interval_at, sleep_until};
 
 impl Run<'_> {
     pub(super) fn begin_measurement(&mut self) -> Result<Vec<VmSnapshot>, RunError> {
@@ -22,19 +22,19 @@ impl Run<'_> {
         self.snapshots()
     }
 
-    /// Waits until the measurement is over.
+    /// Waits until the measurement is over, which began at `begun`.
     pub(super) async fn measure(
         &mut self,
+        begun: Instant,
         options: &Options,
         observer: &mut dyn Observer,
     ) -> Result<(), RunError> {
-        let begun = Instant::now();
         let duration = match self.scenario.length {
             Length::Duration(duration) => Some(duration),
             Length::Iterations(_) => None,
         };
         let never = Duration::from_secs(u32::MAX.into());
-        let end = sleep(duration.unwrap_or(never));
+        let end = sleep_until(begun + duration.unwrap_or(never));
         tokio::pin!(end);
         let stat = options.stat_interval.unwrap_or(never);
         let mut intervals = interval_at(Instant::now() + stat, stat);
@@ -120,9 +120,7 @@ impl Run<'_> {
             });
         }
         let ended = self.vms.first().map_or(0, |vm| vm.machine.host_now());
-        self.enter(phase::STOP)?;
-        self.kick_all()?;
-        self.wait_until(POLL, |run| run.all_are(Task::Done)).await?;
+        self.stop(interrupted).await?;
 
         if let Some(collector) = &mut self.collector {
             collector.end(ended, &machines(&self.vms))?;
@@ -152,6 +150,7 @@ impl Run<'_> {
             measured_s: self.measured_s(&from, &to)?,
             first_acquisition_ms: self.first_acquisition_ms()?,
             interrupted,
+            control_plane: self.control_plane().name(),
             vms,
         })
     }

@@ -11,6 +11,7 @@ mod live;
 mod measure;
 mod run;
 mod snapshot;
+mod stop;
 mod tasks;
 mod warm_up;
 

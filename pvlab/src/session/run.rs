@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep};
 use vmm::Event;
+use vmm::sched::{ControlPlane, Precedence};
 
 /// How often to look whether vCPUs are prepared, or done.
 pub(crate) const POLL: Duration = Duration::from_micros(500);
@@ -22,6 +23,8 @@ pub(crate) struct Run<'a> {
     pub(crate) vms: Vec<Watched>,
     pub(super) collector: Option<&'a mut Collector>,
     _noise: Noise,
+    /// Given up last: ending what comes before takes it. A simulated machine has no threads.
+    control: Option<ControlPlane>,
 }
 
 /// A VM and what is known of it.
@@ -42,6 +45,15 @@ impl<'a> Run<'a> {
         collector: Option<&'a mut Collector>,
     ) -> Result<Self, RunError> {
         let records = collector.as_ref().map_or(0, |c| c.records());
+        let control = match scenario.machine {
+            MachineKind::Simulated => None,
+            MachineKind::Kvm | MachineKind::Threads => {
+                let threads = scenario.vcpus() + scenario.noise;
+                Some(ControlPlane::begin(
+                    threads.div_ceil(scenario.cpus.len().max(1)),
+                ))
+            }
+        };
         let launched = Instant::now();
         let mut vms = Vec::new();
         let mut first = 0;
@@ -72,7 +84,14 @@ impl<'a> Run<'a> {
             vms,
             collector,
             _noise: noise,
+            control,
         })
+    }
+
+    /// What this thread's precedence over the vCPUs is made of.
+    pub(crate) fn control_plane(&self) -> Precedence {
+        let control = self.control.as_ref();
+        control.map_or(Precedence::Nothing, ControlPlane::precedence)
     }
 
     pub(crate) fn all_are(&self, task: Task) -> Result<bool, RunError> {

@@ -3,7 +3,7 @@
 use crate::machine::RunningVm;
 use crate::record::{Exclusion, VcpuRecord, VmRecord, Waits};
 use crate::scenario::{Mix, Scenario, VmSpec, whole_ns};
-use guest::abi::{Counter, VcpuArea};
+use guest::abi::{Counter, Task, VcpuArea};
 use guest::hist::bucket_values;
 use guest::workload::turn;
 use std::collections::BTreeMap;
@@ -200,7 +200,7 @@ pub(super) fn vm_record(
     let probe = |ticks: u64| to_f64(ticks) / 1024.0 * 1e6 / to_f64(khz);
     Ok(VmRecord {
         lock: spec.lock.name(),
-        exclusion: exclusion(vm)?,
+        exclusion: exclusion(scenario, vm)?,
         critical_ns: median_ns(vm, turn::HIST_CRITICAL)?,
         outside_ns: median_ns(vm, turn::HIST_OUTSIDE)?,
         probe_ns: if scenario.latency {
@@ -231,10 +231,14 @@ fn most_used_lock(region: &Region) -> Result<Option<f64>, RegionError> {
 }
 
 /// The check of mutual exclusion. All vCPUs have stopped.
-pub(super) fn exclusion(vm: &dyn RunningVm) -> Result<Exclusion, RegionError> {
+pub(super) fn exclusion(scenario: &Scenario, vm: &dyn RunningVm) -> Result<Exclusion, RegionError> {
     let region = vm.region();
-    let (mut acquisitions, mut violations) = (0, 0);
+    // A vCPU has a turn under way in each of its contexts, or for each of its tasks.
+    let contexts = u64::from(scenario.workload.contexts);
+    let turns = contexts.max(region.layout().tasks_per_vcpu() as u64);
+    let (mut acquisitions, mut violations, mut ended_early) = (0, 0, 0);
     for vcpu in 0..region.layout().vcpus() {
+        ended_early += u64::from(region.task(vcpu)? != Task::Done);
         let counters = region.counters(vcpu)?;
         acquisitions += counters[Counter::Acquisitions.index()]
             .saturating_sub(counters[Counter::Reads.index()]);
@@ -244,6 +248,7 @@ pub(super) fn exclusion(vm: &dyn RunningVm) -> Result<Exclusion, RegionError> {
         acquisitions,
         entries: entries(region)?.iter().sum(),
         violations,
+        cut_off: ended_early * turns,
     })
 }
 
