@@ -4,6 +4,7 @@ pub mod analysis;
 pub mod calibrate;
 pub mod cli;
 pub mod doctor;
+mod ending;
 pub mod host;
 pub mod machine;
 pub mod record;

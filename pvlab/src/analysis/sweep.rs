@@ -61,7 +61,7 @@ impl Sweep {
         let values: Vec<f64> = match values.split_once("..") {
             None => values
                 .split(',')
-                .map(|value| parameter.parse(value))
+                .map(|value| parameter.parse(value.trim()))
                 .collect::<Result<_, _>>()?,
             Some((from, rest)) => {
                 let mut parts = rest.split(':');
@@ -71,8 +71,8 @@ impl Sweep {
                     }
                     _ => return Err(form()),
                 };
-                let (from, to) = (parameter.parse(from)?, parameter.parse(to)?);
-                let count: usize = count.parse().map_err(|_| form())?;
+                let (from, to) = (parameter.parse(from.trim())?, parameter.parse(to.trim())?);
+                let count: usize = count.trim().parse().map_err(|_| form())?;
                 if !(2..=MOST_VALUES).contains(&count) {
                     return Err(SweepSyntax::Count(text.to_owned()));
                 }

@@ -2,7 +2,7 @@
 
 use super::bench::{self, BenchArgs};
 use super::values::{
-    self, CpuList, LockArg, LockParser, MachineArg, MachineParser, PlacementArg, VmArg,
+    self, CpuList, Each, LockArg, LockParser, MachineArg, MachineParser, PlacementArg, VmArg,
 };
 use super::{calibrate, machines, schedule, sweep, torture, validate};
 use crate::report::Format;
@@ -133,7 +133,7 @@ pub(super) struct CompareArgs {
     /// Locks to compare, separated by commas; the same lock may be named again. `auto` is what a guest's
     /// kernel would choose; `LOCK:pointer` calls it through function pointers, `LOCK:patched` by calls
     /// patched into the guest's code.
-    #[arg(long, value_name = "LOCKS", value_delimiter = ',', value_parser = LockParser,
+    #[arg(long, value_name = "LOCKS", value_delimiter = ',', value_parser = Each(LockParser),
           default_value = "tas,ticket,qspinlock,pv-qspinlock")]
     pub(super) locks: Vec<LockArg>,
     /// vCPUs of each guest [default: 4 for each CPU, or 1 on a simulated machine].
@@ -219,7 +219,7 @@ pub(super) struct MachineArgs {
     /// Change a parameter of the simulated machine, such as kick_ns=2us; repeat it to change several.
     #[arg(long, value_name = "PARAMETER=VALUE")]
     pub(super) set: Vec<String>,
-    /// CPUs to use, such as 0-1 or 0,2 [default: the first two that may be used; of a simulated machine,
+    /// CPUs to use, such as 0-1, 0,2 or 0-15:2 (every second one) [default: the first two that may be used; of a simulated machine,
     /// all].
     #[arg(long, value_name = "LIST", value_parser = values::cpu_list)]
     pub(super) cpus: Option<CpuList>,

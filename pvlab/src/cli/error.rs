@@ -16,6 +16,12 @@ pub enum CliError {
     /// It was asked for wrongly.
     #[error(transparent)]
     Usage(#[from] Usage),
+    /// Nobody reads what is written any more.
+    #[error("nobody reads standard output any more")]
+    ReaderLeft,
+    /// Signals cannot be handled.
+    #[error("cannot install a handler of signals: {0}")]
+    Signals(#[source] std::io::Error),
     /// KVM was asked for and cannot be had.
     #[error("--machine kvm: {device}; {}, or use --machine threads", remedy(.device))]
     NoKvm {
@@ -65,6 +71,8 @@ impl CliError {
             Self::TraceFile(_)
             | Self::ReadTrace(_)
             | Self::Collect(_)
+            | Self::Signals(_)
+            | Self::ReaderLeft
             | Self::SumRule(_)
             | Self::NoKvm { .. }
             | Self::NotX86 { .. }
@@ -215,6 +223,17 @@ pub enum Usage {
         /// The interval.
         interval: Duration,
         /// The measurement.
+        duration: Duration,
+    },
+    /// More intervals than a report can have.
+    #[error(
+        "--stat-interval {} makes more than a million intervals of {}; make it longer",
+        humantime::format_duration(*.interval), humantime::format_duration(*.duration)
+    )]
+    TooManyIntervals {
+        /// The interval.
+        interval: Duration,
+        /// The test.
         duration: Duration,
     },
     /// The baseline is not among the locks.

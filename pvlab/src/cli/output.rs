@@ -1,5 +1,6 @@
 //! Where a report goes: standard output, or a file that is complete or not there.
 
+use crate::ending;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -96,6 +97,7 @@ fn write_stdout(text: &str) -> io::Result<()> {
 
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let draft = draft_of(path)?;
+    let _removed_if_ended = ending::Draft::at(&draft);
     let written = create(&draft)
         .and_then(|mut file| {
             file.write_all(text.as_bytes())

@@ -6,12 +6,12 @@ use super::live::LiveView;
 use super::output::Target;
 use super::progress::Progress;
 use super::request::{Guests, Request, length, request};
-use super::{BROKEN, DONE, FAILED, complain, schedule};
+use super::{BROKEN, DONE, complain, interrupted, schedule, watch};
+use crate::ending;
 use crate::host::Host;
 use crate::report::{self, Context, Format, RunReport};
 use crate::scenario::{Length, MachineKind, Scenario};
 use crate::session::{self, Interval, LiveVm, Observer, Options};
-use rustix::process::{Signal, getpid, kill_process};
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 use std::time::Duration;
@@ -65,6 +65,7 @@ pub(super) fn carry_out(
 ) -> Result<u8, CliError> {
     let format = args.format;
     let target = Target::check(args.output)?;
+    watch(&target);
     let context = Context::new(host, machine_reason, &scenario);
 
     let mut observer = Watcher {
@@ -94,13 +95,9 @@ pub(super) fn carry_out(
         live: args.live,
     };
     let result = session::run(&scenario, &options, &mut observer);
-    let closed = observer.closed;
     drop(observer);
 
-    let record = match result {
-        Err(session::RunError::Interrupted) if closed => return Ok(DONE),
-        result => result?,
-    };
+    let record = result?;
     let report = RunReport::new(context, record);
     let headline = !(told && target.is_stdout());
     target.write(&report.render(format, headline))?;
@@ -108,12 +105,11 @@ pub(super) fn carry_out(
         complain(&line);
         return Ok(BROKEN);
     }
-    if report.record.interrupted && !closed {
-        complain(&format!(
+    if report.record.interrupted {
+        return Ok(interrupted(&format!(
             "interrupted after {:.1} s; the report is of these",
             report.record.measured_s
-        ));
-        return Ok(FAILED);
+        )));
     }
     Ok(DONE)
 }
@@ -196,9 +192,8 @@ impl Observer for Watcher<'_> {
             self.line(&line);
         }
         if self.closed {
-            // Nobody will see the report either: what is left of the run would be in vain, so it
-            // is ended in the way that runs are ended from outside.
-            let _ = kill_process(getpid(), Signal::TERM);
+            // Nobody will see the report either: what is left of the run would be in vain.
+            ending::reader_left();
         }
     }
 

@@ -7,8 +7,9 @@ use super::output::Target;
 use super::progress::{Progress, Watcher};
 use super::request::{Guests, Request, request};
 use super::run::expected;
-use super::{BROKEN, DONE, FAILED, complain};
+use super::{BROKEN, DONE, complain, interrupted};
 use crate::analysis::never_told;
+use crate::ending;
 use crate::host::Host;
 use crate::record::Record;
 use crate::report::{self, Context, Format};
@@ -53,6 +54,9 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
     // Whether the file can be written is found out before the run, not after.
     let mut header = header(&context, &scenario);
     drop(create(args, &header)?);
+    if args.output.is_none() {
+        ending::watch_reader();
+    }
     let mut collector = Collector::new(args.ring)?;
     let mut progress = Progress::new(1, expected(&scenario));
     let result = {
@@ -107,10 +111,9 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
             }
             if record.interrupted {
                 let seconds = record.measured_s;
-                complain(&format!(
+                return Ok(interrupted(&format!(
                     "interrupted after {seconds:.1} s; the trace is of these"
-                ));
-                return Ok(FAILED);
+                )));
             }
         }
         Err(error) => {
@@ -205,6 +208,7 @@ fn write_out(
     let merged = collector.merge(|event: &Event| {
         accountant.event(event);
         match &mut sink {
+            Some(_) if ending::has_reader_left() => Err(CliError::ReaderLeft),
             Some(sink) => sink.event(event).map_err(CliError::from),
             None => Ok(()),
         }
@@ -413,7 +417,10 @@ struct Quiet(io::Stdout);
 impl Write for Quiet {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self.0.write(bytes) {
-            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(bytes.len()),
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => {
+                ending::reader_left();
+                Ok(bytes.len())
+            }
             result => result,
         }
     }

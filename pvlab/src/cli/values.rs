@@ -28,11 +28,17 @@ pub(super) enum ValueError {
     ZeroDuration,
     #[error("'{text}' is more than an hour; a shorter run says as much")]
     TooLong { text: String },
+    #[error("'{text}' is more than 30 days")]
+    FarTooLong { text: String },
+    #[error("there is nothing between two commas, or after the last one; write for example A,B")]
+    NoElement,
     #[error("'{text}' is shorter than the least interval of 1ms")]
     IntervalTooShort { text: String },
     #[error("'{text}' is no machine; write kvm, threads or sim:NAME ('pvlab machines' lists them)")]
     NoMachine { text: String },
-    #[error("'{text}' is no list of CPUs; write for example 0-1 or 0,2,4-7")]
+    #[error(
+        "'{text}' is no list of CPUs; write for example 0-1, 0,2,4-7, or 0-15:2 for every second one"
+    )]
     NoCpuList { text: String },
     #[error(
         "'{text}' is no placement; write pinned, floating, or one CPU for each vCPU such as 0,0,1,1"
@@ -196,7 +202,7 @@ impl fmt::Display for LockArg {
 }
 
 pub(super) fn lock(text: &str) -> Result<LockArg, ValueError> {
-    let (name, dispatch) = split_dispatch(text).map_err(|unknown| match unknown {
+    let (name, dispatch) = split_dispatch(text.trim()).map_err(|unknown| match unknown {
         UnknownLock::Kind(name) => ValueError::UnknownLock { name },
         UnknownLock::Dispatch(name) => ValueError::UnknownDispatch { name },
     })?;
@@ -235,6 +241,37 @@ impl TypedValueParser for LockParser {
                 .hide(lock.traits().control)
         });
         Some(Box::new(locks.chain([auto])))
+    }
+}
+
+/// A parser of each element of a list. Blanks around elements do not count, and no element may be missing.
+#[derive(Clone)]
+pub(super) struct Each<P>(pub(super) P);
+
+impl<P> TypedValueParser for Each<P>
+where
+    P: TypedValueParser,
+{
+    type Value = P::Value;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &std::ffi::OsStr,
+    ) -> Result<P::Value, clap::Error> {
+        match value.to_str().map(str::trim) {
+            Some("") => {
+                let missing = |_: &str| Err::<P::Value, _>(ValueError::NoElement);
+                missing.parse_ref(command, argument, value)
+            }
+            Some(element) => self.0.parse_ref(command, argument, element.as_ref()),
+            None => self.0.parse_ref(command, argument, value),
+        }
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        self.0.possible_values()
     }
 }
 
@@ -283,8 +320,22 @@ impl TypedValueParser for MachineParser {
     }
 }
 
+/// Longest duration of what is measured.
+const HOUR: Duration = Duration::from_secs(3600);
+/// Longest duration of what is left to itself, over a night or a holiday.
+const MONTH: Duration = Duration::from_secs(30 * 24 * 3600);
+
 /// A duration with a unit; plain `0` needs none.
 pub(super) fn duration(text: &str) -> Result<Duration, ValueError> {
+    duration_up_to(text, HOUR)
+}
+
+/// The same of something that may go on for days.
+pub(super) fn long_duration(text: &str) -> Result<Duration, ValueError> {
+    duration_up_to(text, MONTH)
+}
+
+fn duration_up_to(text: &str, most: Duration) -> Result<Duration, ValueError> {
     let number = text.trim().parse::<f64>();
     if text.trim() == "0" {
         return Ok(Duration::ZERO);
@@ -294,26 +345,43 @@ pub(super) fn duration(text: &str) -> Result<Duration, ValueError> {
             text: text.trim().to_owned(),
         });
     }
-    let duration = humantime::parse_duration(text).map_err(|_| ValueError::NoDuration {
+    let duration = humantime::parse_duration(text.trim()).map_err(|_| ValueError::NoDuration {
         text: text.to_owned(),
     })?;
-    if duration > Duration::from_secs(3600) {
-        return Err(ValueError::TooLong {
-            text: text.to_owned(),
-        });
+    let text = || text.to_owned();
+    match duration {
+        long if long > most && most > HOUR => Err(ValueError::FarTooLong { text: text() }),
+        long if long > most => Err(ValueError::TooLong { text: text() }),
+        duration => Ok(duration),
     }
-    Ok(duration)
 }
 
 pub(super) fn nonzero_duration(text: &str) -> Result<Duration, ValueError> {
-    match duration(text)? {
+    nonzero(duration(text)?)
+}
+
+pub(super) fn nonzero_long_duration(text: &str) -> Result<Duration, ValueError> {
+    nonzero(long_duration(text)?)
+}
+
+fn nonzero(duration: Duration) -> Result<Duration, ValueError> {
+    match duration {
         Duration::ZERO => Err(ValueError::ZeroDuration),
         duration => Ok(duration),
     }
 }
 
 pub(super) fn interval(text: &str) -> Result<Duration, ValueError> {
-    match nonzero_duration(text)? {
+    at_least_a_millisecond(nonzero_duration(text)?, text)
+}
+
+/// A statistics interval of a test that may go on for days.
+pub(super) fn long_interval(text: &str) -> Result<Duration, ValueError> {
+    at_least_a_millisecond(nonzero_long_duration(text)?, text)
+}
+
+fn at_least_a_millisecond(interval: Duration, text: &str) -> Result<Duration, ValueError> {
+    match interval {
         interval if interval < Duration::from_millis(1) => Err(ValueError::IntervalTooShort {
             text: text.to_owned(),
         }),
@@ -330,7 +398,7 @@ pub(super) fn cpu_list(text: &str) -> Result<CpuList, ValueError> {
 }
 
 pub(super) fn placement(text: &str) -> Result<PlacementArg, ValueError> {
-    match text {
+    match text.trim() {
         "pinned" => Ok(PlacementArg::Pinned),
         "floating" => Ok(PlacementArg::Floating),
         list => {
@@ -344,7 +412,7 @@ pub(super) fn placement(text: &str) -> Result<PlacementArg, ValueError> {
 }
 
 pub(super) fn whole(text: &str) -> Result<u64, ValueError> {
-    text.parse().map_err(|_| ValueError::NoNumber {
+    text.trim().parse().map_err(|_| ValueError::NoNumber {
         text: text.to_owned(),
     })
 }
@@ -410,7 +478,8 @@ pub(super) fn spin_threshold(text: &str) -> Result<u32, ValueError> {
 
 /// A share, given as a percentage.
 pub(super) fn share(text: &str) -> Result<f64, ValueError> {
-    text.strip_suffix('%')
+    text.trim()
+        .strip_suffix('%')
         .and_then(|number| number.trim().parse::<f64>().ok())
         .filter(|percent| (0.0..=1000.0).contains(percent))
         .map(|percent| percent / 100.0)
@@ -455,7 +524,7 @@ pub(super) fn skew(text: &str) -> Result<f64, ValueError> {
 
 pub(super) fn contexts(text: &str) -> Result<u32, ValueError> {
     let most = MAX_CONTEXTS;
-    let number = text.parse::<u32>().ok();
+    let number = text.trim().parse::<u32>().ok();
     number
         .filter(|contexts| (1..=most).contains(contexts))
         .ok_or_else(|| ValueError::NoContexts {
@@ -483,7 +552,8 @@ pub(super) fn vm(text: &str) -> Result<VmArg, ValueError> {
     };
     let (mut lock_kind, mut count) = (None, None);
     for part in text.split(',') {
-        match part.split_once('=').ok_or_else(malformed)? {
+        let (key, value) = part.split_once('=').ok_or_else(malformed)?;
+        match (key.trim(), value.trim()) {
             ("lock", name) if lock_kind.is_none() => lock_kind = Some(lock(name)?),
             ("vcpus", number) if count.is_none() => count = Some(vcpus(number)?),
             _ => return Err(malformed()),
@@ -516,6 +586,16 @@ mod tests {
             assert!(duration(bad).is_err(), "{bad}");
         }
         assert!(matches!(duration("2h"), Err(ValueError::TooLong { .. })));
+        assert_eq!(long_duration("12h"), Ok(Duration::from_secs(12 * 3600)));
+        assert_eq!(
+            nonzero_long_duration("3d"),
+            Ok(Duration::from_secs(3 * 24 * 3600))
+        );
+        assert_eq!(long_interval("2h"), Ok(Duration::from_secs(7200)));
+        assert!(matches!(
+            long_duration("31d"),
+            Err(ValueError::FarTooLong { .. })
+        ));
         assert_eq!(nonzero_duration("0s"), Err(ValueError::ZeroDuration));
         assert!(matches!(
             interval("1us"),
@@ -544,12 +624,14 @@ mod tests {
         };
         assert_eq!(vm("lock=ticket,vcpus=4"), Ok(spec));
         assert_eq!(vm("vcpus=4,lock=ticket"), Ok(spec));
+        assert_eq!(vm(" lock = ticket, vcpus=4 "), Ok(spec));
         for bad in [
             "",
             "ticket",
             "lock=ticket",
             "vcpus=4",
             "lock=tas,lock=tas,vcpus=1",
+            "lock=tas,vcpus=1,",
             "a=b",
         ] {
             assert!(matches!(vm(bad), Err(ValueError::NoVm { .. })), "{bad}");

@@ -3,12 +3,14 @@
 
 use super::run::Run;
 use super::{Observer, Options, RunError};
+use crate::ending;
 use crate::record::Record;
 use crate::scenario::{MachineKind, Scenario};
 use crate::trace::Collector;
 use std::cell::RefCell;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
+use std::task::Poll;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
@@ -34,6 +36,7 @@ pub(crate) fn with_control<T>(
     machine: MachineKind,
     f: impl FnOnce(&mut Control) -> Result<T, RunError>,
 ) -> Result<T, RunError> {
+    ending::heed();
     let simulated = machine == MachineKind::Simulated;
     let control = if simulated { &SIMULATED } else { &REAL };
     control.with_borrow_mut(|control| match control {
@@ -69,12 +72,20 @@ impl Control {
             terminate,
         } = self;
         runtime.block_on(async {
-            let signalled = pin!(async {
+            let mut received = pin!(async {
                 tokio::select! {
                     _ = interrupt.recv() => {}
                     _ = terminate.recv() => {}
                 }
             });
+            // A signal wakes this thread; what it means was noted by its handler. That the reader has gone
+            // wakes nobody: it is seen when there is something else to do, which is often.
+            let signalled = pin!(poll_fn(|context| {
+                if ending::asked() {
+                    return Poll::Ready(());
+                }
+                received.as_mut().poll(context)
+            }));
             course(signalled).await
         })
     }
@@ -108,7 +119,8 @@ impl Control {
             let interrupted = tokio::select! {
                 biased;
                 () = &mut signalled => true,
-                measured = run.measure(begun, options, observer) => { measured?; false }
+                // A simulated machine stands still as soon as it is asked to: that was not all.
+                measured = run.measure(begun, options, observer) => { measured?; ending::asked() }
             };
             observer.phase("stopping");
             run.finish(start, from, interrupted).await

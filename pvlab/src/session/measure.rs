@@ -119,6 +119,9 @@ impl Run<'_> {
                 None => Vec::new(),
             });
         }
+        if interrupted && to.iter().zip(&from).all(|(to, from)| to.at == from.at) {
+            return Err(RunError::Interrupted);
+        }
         let ended = self.vms.first().map_or(0, |vm| vm.machine.host_now());
         self.stop(interrupted).await?;
 

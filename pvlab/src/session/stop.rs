@@ -41,9 +41,10 @@ impl Run<'_> {
         }
         self.kick_all()?;
         let grace = match (self.scenario.machine, interrupted) {
-            // Virtual time is waited for by nobody. A machine that was interrupted stands still.
+            // A machine that was interrupted stands still.
+            (MachineKind::Simulated, true) => return Ok(()),
+            // Nobody has to wait for virtual time.
             (MachineKind::Simulated, false) => None,
-            (MachineKind::Simulated, true) => Some(Duration::ZERO),
             (_, false) => Some(GRACE),
             (_, true) => Some(GRACE_OF_INTERRUPTED),
         };

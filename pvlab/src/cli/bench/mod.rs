@@ -12,8 +12,8 @@ use super::error::CliError;
 use super::output::Target;
 use super::progress::Progress;
 use super::request::jobs;
-use super::values::{LockArg, LockParser, PlacementArg};
-use super::{BROKEN, DONE, FAILED, complain};
+use super::values::{Each, LockArg, LockParser, PlacementArg};
+use super::{BROKEN, DONE, complain, interrupted, watch};
 use crate::analysis::Ended;
 use crate::analysis::bench::{BenchPlan, BenchResult, Cell, Load, Ratio, RunFigures};
 use crate::host::Host;
@@ -21,7 +21,7 @@ use crate::record::VmRecord;
 use crate::report::{BenchReport, Context};
 use crate::scenario::{BenchKind, Cpl};
 use crate::session::RunError;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{EnumValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -60,23 +60,24 @@ pub(super) struct BenchArgs {
     workload: BenchKind,
     /// The locks; the second and later ones are compared with the first [default: what the
     /// kernel has in that place: rwsem, qspinlock, mutex, mutex].
-    #[arg(long, value_name = "LOCK,...", value_delimiter = ',', value_parser = LockParser)]
+    #[arg(long, value_name = "LOCK,...", value_delimiter = ',', value_parser = Each(LockParser))]
     locks: Vec<LockArg>,
     /// Numbers of threads [default: 1,2,4,8,16; for pipe from 2 on].
-    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = values::threads)]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = Each(values::threads))]
     threads: Vec<usize>,
     /// vCPUs that the threads share, if there are as many threads [default: one for each CPU].
     #[arg(long, value_name = "N", value_parser = super::values::vcpus)]
     vcpus: Option<usize>,
     /// Columns of rwsem-bench's table of rates [default: all that the lock can do].
-    #[arg(long, value_name = "MODE,...", value_delimiter = ',', value_enum)]
+    #[arg(long, value_name = "MODE,...", value_delimiter = ',',
+          value_parser = Each(EnumValueParser::<ModeArg>::new()))]
     modes: Vec<ModeArg>,
     /// Rows of rwsem-bench's table of execution times: reads to writes [default: 0:1,1:1,10:1].
-    #[arg(long, value_name = "R:W,...", value_delimiter = ',', value_parser = values::ratio)]
+    #[arg(long, value_name = "R:W,...", value_delimiter = ',', value_parser = Each(values::ratio))]
     ratios: Vec<Ratio>,
     /// What rwsem-bench does inside the critical section: pauses, such as 10, or a time, such as 100ns
     /// [default: 1].
-    #[arg(long, value_name = "LOAD,...", value_delimiter = ',', value_parser = values::load)]
+    #[arg(long, value_name = "LOAD,...", value_delimiter = ',', value_parser = Each(values::load))]
     loads: Vec<Load>,
     /// Let each thread of rwsem-bench only read or only write, instead of both in turn.
     #[arg(long)]
@@ -210,6 +211,7 @@ pub(super) fn bench(args: &BenchArgs) -> Result<u8, CliError> {
     let (plan, machine_reason) = plan::plan(args, &host)?;
     let jobs = jobs(args.jobs, plan.run.machine)?;
     let target = Target::check(args.output.as_deref())?;
+    watch(&target);
     let (runs, end) = run_all(&plan, jobs);
     let all = plan.order(0).len() * plan.rounds;
     if runs.is_empty() {
@@ -220,10 +222,9 @@ pub(super) fn bench(args: &BenchArgs) -> Result<u8, CliError> {
                 return Ok(BROKEN);
             }
             End::Interrupted | End::Complete => {
-                complain(
+                return Ok(interrupted(
                     "interrupted before the first run was complete; there is nothing to report",
-                );
-                return Ok(FAILED);
+                ));
             }
         }
     }
@@ -238,12 +239,9 @@ pub(super) fn bench(args: &BenchArgs) -> Result<u8, CliError> {
     target.write(&report.render(args.format.into()))?;
     match end {
         End::Complete => Ok(DONE),
-        End::Interrupted => {
-            complain(&format!(
-                "interrupted after {done} of {all} runs; the report is of these"
-            ));
-            Ok(FAILED)
-        }
+        End::Interrupted => Ok(interrupted(&format!(
+            "interrupted after {done} of {all} runs; the report is of these"
+        ))),
         End::Broken(line) => {
             complain(&line);
             Ok(BROKEN)
