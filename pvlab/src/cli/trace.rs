@@ -57,12 +57,24 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
     if args.output.is_none() {
         ending::watch_reader();
     }
+    let format = Format::from(args.account);
+    let trace_on_stdout = args.output.is_none() && args.format.is_some();
+    if format == Format::Table && !trace_on_stdout {
+        // Whoever wants no more than this line need not wait for the rest.
+        show(
+            args,
+            &format!("{}\n", report::headline(&context, &scenario)),
+        )?;
+    }
     let mut collector = Collector::new(args.ring)?;
     let mut progress = Progress::new(1, expected(&scenario));
     let result = {
         let mut watcher = Watcher::new(&progress);
         session::trace(&scenario, &Options::default(), &mut watcher, &mut collector)
     };
+    if ending::has_reader_left() {
+        return Ok(DONE);
+    }
     // Whatever became of the run, what was captured is kept.
     let begun = Instant::now();
     progress.end();
@@ -81,10 +93,10 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
     tracing::info!(events = merged.events, elapsed = ?begun.elapsed(), "merged");
 
     let mut text = String::new();
-    let format = Format::from(args.account);
     if format == Format::Table {
-        text += &report::headline(&context, &scenario);
-        text += "\n";
+        if trace_on_stdout {
+            text += &format!("{}\n", report::headline(&context, &scenario));
+        }
         text += &slow_paths(&scenario);
         text += &about(
             args,
