@@ -54,6 +54,11 @@ impl Hist {
         let bucket = &self.buckets[bucket_of(value)];
         bucket.store(bucket.load(Relaxed) + 1, Relaxed);
     }
+
+    /// Begins anew. Only that thread may.
+    pub fn clear(&self) {
+        self.buckets.iter().for_each(|n| n.store(0, Relaxed));
+    }
 }
 
 #[cfg(test)]

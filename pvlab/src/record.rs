@@ -19,8 +19,24 @@ pub struct Record {
     pub first_acquisition_ms: f64,
     /// The run was stopped by a signal before its time.
     pub interrupted: bool,
+    /// What work, and looking at it, was found to cost before the run, if that was found out.
+    #[serde(default)]
+    pub calibration: Option<Calibration>,
     /// One for each VM of the scenario.
     pub vms: Vec<VmRecord>,
+}
+
+/// What work, and looking at it, costs: found out by one vCPU while all others halted, and used by all.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// A unit of work, ns.
+    pub unit_ns: f64,
+    /// A look at the clock, ns.
+    pub look_ns: f64,
+    /// What is in every critical section besides the work, ns. It has been taken off the work.
+    pub section_ns: f64,
+    /// What is between two acquisitions besides the work, ns. Likewise.
+    pub outside_ns: f64,
 }
 
 /// How the start of the measurement was chosen.
@@ -52,9 +68,10 @@ pub struct VmRecord {
     pub lock: String,
     /// Whether the lock excluded.
     pub exclusion: Exclusion,
-    /// Critical sections as they were found to be, ns (median of a sample), if any was seen.
+    /// Critical sections as they were found to be, ns, if any was seen: the mean of a sample, but for those
+    /// that were interrupted.
     pub critical_ns: Option<f64>,
-    /// Work outside, likewise.
+    /// What is between two acquisitions, likewise.
     pub outside_ns: Option<f64>,
     /// What timing one acquisition costs, ns, if acquisitions were timed.
     pub probe_ns: Option<f64>,
@@ -102,16 +119,27 @@ impl ThreadRecord {
 pub struct Exclusion {
     /// Acquisitions counted by the vCPUs, without those for reading.
     pub acquisitions: u64,
-    /// Entries counted, without atomicity, under the locks.
-    pub entries: u64,
-    /// Times a vCPU saw another one inside.
-    pub violations: u64,
+    /// Entries counted, without atomicity, under the locks; `None`: exclusion was not checked.
+    pub entries: Option<u64>,
+    /// Times a vCPU saw another one inside; `None` likewise.
+    pub violations: Option<u64>,
 }
 
 impl Exclusion {
-    /// Whether nothing contradicts mutual exclusion.
+    /// Whether nothing contradicts mutual exclusion, which nothing does that was not checked.
     pub fn held(self) -> bool {
-        self.violations == 0 && self.acquisitions == self.entries
+        self.violations.unwrap_or(0) == 0 && self.lost().unwrap_or(0) == 0
+    }
+
+    /// Whether it was checked.
+    pub fn checked(self) -> bool {
+        self.entries.is_some()
+    }
+
+    /// By how much the counter under the locks missed the acquisitions, if it was counted.
+    pub fn lost(self) -> Option<u64> {
+        self.entries
+            .map(|entries| self.acquisitions.abs_diff(entries))
     }
 }
 
@@ -127,6 +155,12 @@ pub struct VcpuRecord {
     /// How long those for reading waited, if it was to make any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_waits: Option<Waits>,
+    /// Its critical sections as they were found to be, ns, if any was seen in the measurement.
+    #[serde(default)]
+    pub critical_ns: Option<f64>,
+    /// What is between two of its acquisitions, likewise.
+    #[serde(default)]
+    pub outside_ns: Option<f64>,
     /// CPU time of its thread, ns.
     pub cpu_ns: u64,
     /// Times its thread blocked.

@@ -22,7 +22,7 @@ fn done(line: &str) -> String {
 #[test]
 fn a_comparison_is_the_same_to_the_last_bit_in_any_process_with_any_number_of_jobs() {
     let line = format!(
-        "compare {SHORT} --locks ticket,pv-qspinlock --vcpus 6 --cpus 0-7 --rounds 2 --seed 7 \
+        "compare {SHORT} --locks ticket,pv-qspinlock --vcpus 6 --cpus 0-7 --rounds 2 --seed 7 --outside 130ns:exp \
          --format json"
     );
     let reports: Vec<_> = ["", "--jobs 1", "--jobs 2"]
@@ -383,7 +383,7 @@ fn a_schedule_that_breaks_a_lock_breaks_it_again() {
         done(&format!("{line} --deschedule 0:1:5ms"));
         let output = pvlab(&format!(
             "{line} --deschedule 0:{}:{} --save-schedule {} --format json",
-            if lock == "busted" { 3 } else { 9 },
+            if lock == "busted" { 12 } else { 40 },
             if lock == "busted" { "2ms" } else { "5ms" },
             file.display()
         ));

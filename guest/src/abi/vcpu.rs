@@ -1,6 +1,6 @@
 //! What a vCPU keeps for itself and shows to the host.
 
-use super::{Counter, Header, RunQueue};
+use super::{Calibration, Counter, Header, RunQueue};
 use crate::dispatch::Table;
 use crate::hist::Hist;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -101,6 +101,32 @@ impl TraceRing {
     }
 }
 
+/// How long something took that was looked at now and then, without what was interrupted: a mean that does
+/// not depend on the width of a histogram's buckets.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Sampled {
+    /// How often.
+    pub count: AtomicU64,
+    /// In all, ticks.
+    pub ticks: AtomicU64,
+}
+
+impl Sampled {
+    /// Adds what took `ticks`.
+    #[inline(always)]
+    pub fn add(&self, ticks: u64) {
+        self.count.store(self.count.load(Relaxed) + 1, Relaxed);
+        self.ticks.store(self.ticks.load(Relaxed) + ticks, Relaxed);
+    }
+
+    /// Begins anew.
+    pub fn clear(&self) {
+        self.count.store(0, Relaxed);
+        self.ticks.store(0, Relaxed);
+    }
+}
+
 /// One vCPU's own memory.
 ///
 /// The first part is set by the host before the start and constant thereafter: addresses as this
@@ -153,10 +179,12 @@ pub struct VcpuArea {
     pub measured_reads_from: AtomicU64,
     /// When the last acquisition of a fixed number was made; 0 until then.
     pub finished: AtomicU64,
-    /// Ticks of 1,024 units of work, as calibrated.
-    pub unit_ticks: AtomicU64,
-    /// Ticks that 1,024 timed acquisitions spend on being timed.
-    pub probe_ticks: AtomicU64,
+    /// What work costs, if this vCPU has found it out.
+    pub calibration: Calibration,
+    /// Critical sections of the present phase, a sample.
+    pub section: Sampled,
+    /// Work between two acquisitions, likewise.
+    pub outside: Sampled,
     /// Values by [`Counter::index`].
     pub counters: [AtomicU64; Counter::COUNT],
     /// Histograms, in ticks.

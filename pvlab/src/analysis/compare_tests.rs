@@ -136,7 +136,7 @@ fn the_same_lock_twice_gives_two_results() {
 fn a_broken_lock_is_reported_though_no_round_is_complete() {
     use super::super::summary::Exclusion;
     let mut broken = record(Tas, 1000);
-    broken.vms[0].exclusion.violations = 1;
+    broken.vms[0].exclusion.violations = Some(1);
     let broken = (0, broken);
     let plan = plan(&[Tas, QSpinLock], 1);
     let comparison = Comparison::new(plan, &[], Ended::ExclusionBroken, Some(&broken));

@@ -2,7 +2,9 @@
 
 use super::Plan;
 use crate::record::{Exclusion, Record, Start, StartReason, VcpuRecord, VmRecord, Waits};
-use crate::scenario::{Cpl, Length, MachineKind, Mix, Placement, Scenario, VmSpec, Workload};
+use crate::scenario::{
+    Cpl, Data, Length, MachineKind, Mix, Placement, Scenario, Spread, VmSpec, WorkTime, Workload,
+};
 use guest::abi::Counter;
 use guest::hist::bucket_of;
 use pvlock::{LockEvent, LockKind};
@@ -20,8 +22,10 @@ pub(crate) fn scenario(lock: LockKind) -> Scenario {
         cpus: vec![0, 1],
         placement: Placement::Pinned,
         workload: Workload {
-            critical_ns: 130,
-            outside_ns: 130,
+            critical: WorkTime::from_ns(130),
+            outside: WorkTime::from_ns(130),
+            outside_spread: Spread::Fixed,
+            data: Data::OwnLine,
             locks: 1,
             skew: 0.0,
             mix: Mix::Exclusive,
@@ -80,8 +84,8 @@ pub(crate) fn vm(lock: &str, acquisitions: &[u64]) -> VmRecord {
         lock: lock.to_owned(),
         exclusion: Exclusion {
             acquisitions: total,
-            entries: total,
-            violations: 0,
+            entries: Some(total),
+            violations: Some(0),
         },
         critical_ns: Some(131.5),
         outside_ns: Some(129.5),
@@ -105,6 +109,7 @@ pub(crate) fn record(lock: LockKind, acquisitions: u64) -> Record {
         measured_s: 1.0,
         first_acquisition_ms: 12.5,
         interrupted: false,
+        calibration: None,
         vms: vec![vm(lock.name(), &[half, acquisitions - half])],
     }
 }

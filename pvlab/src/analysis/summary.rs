@@ -3,7 +3,7 @@
 use super::sharing::Sharing;
 use super::stats;
 use super::waits::WaitNs;
-use crate::record::{Record, VcpuRecord, VmRecord};
+use crate::record::{self, Record, VcpuRecord, VmRecord};
 use crate::scenario::Mix;
 use guest::abi::Counter;
 use pvlock::LockEvent;
@@ -67,12 +67,45 @@ pub struct Fairness {
 
 /// Whether the lock excluded in every run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum Exclusion {
     /// Nothing contradicts it.
     Held,
     /// It did not.
     Broken,
+    /// Nobody knows: critical sections touched no data.
+    NotChecked,
+}
+
+impl Exclusion {
+    /// Of a lock in some runs.
+    fn of(checks: impl Iterator<Item = record::Exclusion> + Clone) -> Self {
+        if !checks.clone().all(record::Exclusion::held) {
+            Self::Broken
+        } else if checks.clone().all(record::Exclusion::checked) {
+            Self::Held
+        } else {
+            Self::NotChecked
+        }
+    }
+
+    /// Of several locks together: what is worst.
+    pub fn worst(each: impl IntoIterator<Item = Self>) -> Self {
+        let each: Vec<_> = each.into_iter().collect();
+        [Self::Broken, Self::NotChecked]
+            .into_iter()
+            .find(|worst| each.contains(worst))
+            .unwrap_or(Self::Held)
+    }
+
+    /// For programs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Broken => "broken",
+            Self::NotChecked => "not_checked",
+        }
+    }
 }
 
 /// A lock's runs. Counts are sums over vCPUs and runs, of the measurements alone.
@@ -82,10 +115,11 @@ pub struct Summary {
     pub measured_s: f64,
     /// Whether the lock excluded.
     pub exclusion: Exclusion,
-    /// Times a vCPU saw another one inside, in the whole of the runs.
-    pub violations: u64,
-    /// By how much the counter under the lock missed the acquisitions, in the whole of the runs.
-    pub lost_entries: u64,
+    /// Times a vCPU saw another one inside, in the whole of the runs, if it was looked.
+    pub violations: Option<u64>,
+    /// By how much the counter under the lock missed the acquisitions, in the whole of the runs, if it was
+    /// counted.
+    pub lost_entries: Option<u64>,
     /// How evenly vCPUs got it; unknown where some acquisitions were for reading, see `sharing`.
     pub fairness: Fairness,
     /// Readers and writers, each for themselves, if some acquisitions were to be for reading.
@@ -116,6 +150,8 @@ pub struct Summary {
     pub clock_khz: Option<u64>,
     /// Critical section as achieved, ns: median over the runs.
     pub critical_ns: Option<f64>,
+    /// The shortest and the longest that any vCPU achieved in any run, ns.
+    pub critical_range_ns: Option<[f64; 2]>,
     /// Work outside as achieved, ns: median over the runs.
     pub outside_ns: Option<f64>,
     /// What timing an acquisition cost, ns: median over the runs.
@@ -137,6 +173,7 @@ impl Summary {
     /// The summary of `runs`.
     pub fn of(runs: &[Run<'_>]) -> Self {
         let vcpus = || runs.iter().flat_map(|run| &run.vm.vcpus);
+        let checks = || runs.iter().map(|run| run.vm.exclusion);
         let total = |counter| runs.iter().map(|run| run.vm.total(counter)).sum::<u64>();
         let middle = |value: fn(&VmRecord) -> Option<f64>| {
             stats::median(
@@ -157,17 +194,9 @@ impl Summary {
         };
         Self {
             measured_s: runs.iter().map(|run| run.measured_s).sum(),
-            exclusion: if runs.iter().all(|run| run.vm.exclusion.held()) {
-                Exclusion::Held
-            } else {
-                Exclusion::Broken
-            },
-            violations: runs.iter().map(|run| run.vm.exclusion.violations).sum(),
-            lost_entries: runs
-                .iter()
-                .map(|run| run.vm.exclusion)
-                .map(|check| check.acquisitions.abs_diff(check.entries))
-                .sum(),
+            exclusion: Exclusion::of(checks()),
+            violations: checks().map(|check| check.violations).sum(),
+            lost_entries: checks().map(record::Exclusion::lost).sum(),
             fairness: Fairness {
                 jain: together(stats::jain),
                 max_over_min: together(stats::max_over_min),
@@ -188,6 +217,7 @@ impl Summary {
                 .collect(),
             clock_khz: vcpus().map(|vcpu| vcpu.waits.khz).find(|&khz| khz > 0),
             critical_ns: middle(|vm| vm.critical_ns),
+            critical_range_ns: range(vcpus().filter_map(|vcpu| vcpu.critical_ns)),
             outside_ns: middle(|vm| vm.outside_ns),
             probe_ns: middle(|vm| vm.probe_ns),
             most_used_lock: middle(|vm| vm.most_used_lock),
@@ -208,6 +238,12 @@ impl Summary {
     pub fn all_exits(&self) -> u64 {
         self.exits.values().sum()
     }
+}
+
+fn range(values: impl Iterator<Item = f64> + Clone) -> Option<[f64; 2]> {
+    let least = values.clone().min_by(f64::total_cmp)?;
+    let most = values.max_by(f64::total_cmp)?;
+    Some([least, most])
 }
 
 /// Fairness is a matter of each run: which vCPU is starved changes from run to run, and sums over

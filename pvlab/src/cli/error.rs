@@ -206,6 +206,24 @@ pub enum Usage {
         /// Critical section and outside work together.
         turn: Duration,
     },
+    /// Data that is not to be checked.
+    #[error(
+        "--no-check leaves the data alone, so there is none to lie somewhere; leave out --data, or --no-check"
+    )]
+    CheckOfNothing,
+    /// A lock that needs its line for itself.
+    #[error(
+        "--data same-line: {lock} has {bytes} bytes, and only locks of at most {most} leave room for data in \
+         their line of 64; leave it out, or choose another lock"
+    )]
+    NoRoomBesideLock {
+        /// The lock.
+        lock: String,
+        /// Its size.
+        bytes: usize,
+        /// The most that it may have.
+        most: usize,
+    },
     /// No interval would ever end.
     #[error(
         "--stat-interval {} is longer than the measurement of {}; shorten it or leave it out",

@@ -117,7 +117,7 @@ pub(super) fn request(
         .collect();
     check_sizes(machine, &vms, map_length)?;
     let workload = mix::workload(common, &vms)?;
-    let turn = common.critical + common.outside;
+    let turn = common.critical.duration() + common.outside.mean.duration();
     if common.watchdog <= turn {
         return Err(Usage::ImpatientWatchdog {
             watchdog: common.watchdog,

@@ -1,7 +1,9 @@
 //! Values of options, as users write them.
 
 use crate::host::parse_cpu_list;
-use crate::scenario::{Preempt, SIM_PREFIX, UnknownLock, Whom, split_dispatch, whole_ns};
+use crate::scenario::{
+    Preempt, SIM_PREFIX, Spread, UnknownLock, Whom, WorkTime, split_dispatch, whole_ns,
+};
 use clap::builder::{PossibleValue, TypedValueParser};
 use guest::abi::Dispatch;
 use guest::workload::nested::MAX_CONTEXTS;
@@ -26,6 +28,10 @@ pub(super) enum ValueError {
     NoDuration { text: String },
     #[error("must be longer than zero; write for example 2s")]
     ZeroDuration,
+    #[error(
+        "'{name}' is no distribution; write TIME, or TIME:exp for exponentially distributed work"
+    )]
+    NoSpread { name: String },
     #[error("'{text}' is more than an hour; a shorter run says as much")]
     TooLong { text: String },
     #[error("'{text}' is shorter than the least interval of 1ms")]
@@ -305,6 +311,59 @@ pub(super) fn duration(text: &str) -> Result<Duration, ValueError> {
     Ok(duration)
 }
 
+/// A length of work: a duration, of which fractions of a nanosecond count.
+pub(super) fn work_time(text: &str) -> Result<WorkTime, ValueError> {
+    let time = text.trim();
+    let unit = time.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let (number, unit) = (&time[..time.len() - unit.len()], unit.trim());
+    let ps_of_unit = match unit {
+        "ps" => Some(1.0),
+        "ns" => Some(1e3),
+        "us" | "\u{b5}s" => Some(1e6),
+        "ms" => Some(1e9),
+        "s" => Some(1e12),
+        _ => None,
+    };
+    let (Some(ps), Ok(number)) = (ps_of_unit, number.parse::<f64>()) else {
+        return Ok(WorkTime::from_ns(whole_ns(duration(text)?)));
+    };
+    let ps = number * ps;
+    if ps > WorkTime::MOST.ps() as f64 {
+        return Err(ValueError::TooLong {
+            text: text.to_owned(),
+        });
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "from 0 to an hour"
+    )]
+    let ps = ps.round() as u64;
+    Ok(WorkTime::from_ps(ps))
+}
+
+/// The work between two critical sections as it is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct OutsideArg {
+    pub(super) mean: WorkTime,
+    pub(super) spread: Spread,
+}
+
+/// A length of work, or the mean of one that is random, such as `130ns:exp`.
+pub(super) fn outside(text: &str) -> Result<OutsideArg, ValueError> {
+    let (time, spread) = match text.split_once(':') {
+        None => (text, Spread::Fixed),
+        Some((time, "exp")) => (time, Spread::Exp),
+        Some((_, name)) => {
+            return Err(ValueError::NoSpread {
+                name: name.to_owned(),
+            });
+        }
+    };
+    let mean = work_time(time)?;
+    Ok(OutsideArg { mean, spread })
+}
+
 pub(super) fn nonzero_duration(text: &str) -> Result<Duration, ValueError> {
     match duration(text)? {
         Duration::ZERO => Err(ValueError::ZeroDuration),
@@ -521,6 +580,38 @@ mod tests {
             interval("1us"),
             Err(ValueError::IntervalTooShort { .. })
         ));
+    }
+
+    #[test]
+    fn work_may_have_fractions_of_a_nanosecond_and_be_random() {
+        for (text, ps) in [
+            ("4.2ns", 4_200),
+            ("130ns", 130_000),
+            ("0.001ns", 1),
+            ("7ps", 7),
+            ("1.5 us", 1_500_000),
+            ("1us 500ns", 1_500_000),
+            ("0", 0),
+            ("1h", 3_600_000_000_000_000),
+        ] {
+            assert_eq!(work_time(text), Ok(WorkTime::from_ps(ps)), "{text}");
+        }
+        for bad in [
+            "4.2", "", "ns", "-1ns", "1.2.3ns", "1e3ns", "NaNns", "2h", "3601s",
+        ] {
+            assert!(work_time(bad).is_err(), "{bad}");
+        }
+        let random = OutsideArg {
+            mean: WorkTime::from_ns(130),
+            spread: Spread::Exp,
+        };
+        assert_eq!(outside("130ns:exp"), Ok(random));
+        assert_eq!(outside("130ns").unwrap().spread, Spread::Fixed);
+        assert!(matches!(
+            outside("130ns:gauss"),
+            Err(ValueError::NoSpread { .. })
+        ));
+        assert!(outside(":exp").is_err() && outside("exp").is_err());
     }
 
     #[test]

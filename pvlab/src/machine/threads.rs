@@ -7,8 +7,8 @@ use guest::Machine;
 use guest::abi::{Counter, Params, Task, VcpuArea, flags};
 use guest::machine::{native, vcpu_at};
 use guest::workload;
-use pvlock::Platform;
 use pvlock::atomic::Watch;
+use pvlock::{LockKind, LockVisitor, Platform, RawLock};
 use rustix::process::Pid;
 use rustix::thread::futex;
 use std::any::Any;
@@ -120,6 +120,21 @@ impl<const TRACE: bool> Machine for HostThread<TRACE> {
     fn log(message: &str) {
         Self::vcpu().set_log(message);
     }
+}
+
+/// Bytes of a lock of that kind: on every machine the same.
+pub fn lock_bytes(kind: LockKind) -> usize {
+    struct Bytes;
+
+    impl<P: Platform> LockVisitor<P> for Bytes {
+        type Output = usize;
+
+        fn visit<L: RawLock>(self) -> usize {
+            size_of::<L>()
+        }
+    }
+
+    kind.visit::<HostThread<false>, _>(Bytes)
 }
 
 /// Leaves a kick in `token`, and wakes who waits for one.

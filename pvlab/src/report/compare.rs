@@ -107,7 +107,9 @@ impl CompareReport {
         } = &self.comparison;
         let exclusion = match ended {
             Ended::ExclusionBroken => Exclusion::Broken,
-            Ended::Complete | Ended::Interrupted => Exclusion::Held,
+            Ended::Complete | Ended::Interrupted => {
+                Exclusion::worst(results.iter().map(|result| result.summary.exclusion))
+            }
         };
         Json {
             schema: "pvlab.compare/1",
@@ -356,10 +358,7 @@ impl CompareReport {
                 csv::maybe(summary.critical_ns),
                 csv::maybe(summary.outside_ns),
                 csv::maybe(summary.probe_ns),
-                match summary.exclusion {
-                    Exclusion::Held => "held".to_owned(),
-                    Exclusion::Broken => "broken".to_owned(),
-                },
+                summary.exclusion.name().to_owned(),
             ];
             let cells = cells.into_iter().chain(mix::csv_cells(summary));
             text += &csv::row(cells.chain([self.comparison.plan.run.machine_name()]));
@@ -373,7 +372,8 @@ pub(super) fn broken_line(lock: &str, summary: &Summary) -> String {
     format!(
         "MUTUAL EXCLUSION BROKEN by lock '{lock}': {} times a vCPU saw another one inside, and the \
          counter under the lock misses {} acquisitions; the figures mean nothing",
-        summary.violations, summary.lost_entries
+        summary.violations.unwrap_or(0),
+        summary.lost_entries.unwrap_or(0)
     )
 }
 

@@ -75,15 +75,11 @@ impl RunReport {
     }
 
     fn json(&self) -> Json<'_> {
-        let broken = self.exclusion_broken().is_some();
+        let each = self.summaries.iter().map(|summary| summary.exclusion);
         Json {
             schema: "pvlab.run/1",
             machine: self.context.machine(&self.record.scenario),
-            exclusion: if broken {
-                Exclusion::Broken
-            } else {
-                Exclusion::Held
-            },
+            exclusion: Exclusion::worst(each),
             slow_paths: SlowPath::of_vms(&self.record.scenario),
             summaries: &self.summaries,
             record: &self.record,
@@ -333,7 +329,6 @@ impl RunReport {
         let mut text = csv::row(header.map(str::to_owned));
         for (vm, lock, number, vcpu) in self.each_vcpu() {
             let waits = WaitNs::pooled(vcpu.all_waits());
-            let held = self.record.vms[vm].exclusion.held();
             let cells = [
                 vm.to_string(),
                 lock.to_owned(),
@@ -349,7 +344,7 @@ impl RunReport {
                 vcpu.voluntary_switches.to_string(),
                 vcpu.involuntary_switches.to_string(),
                 vcpu.exits.values().sum::<u64>().to_string(),
-                if held { "held" } else { "broken" }.to_owned(),
+                self.summaries[vm].exclusion.name().to_owned(),
             ];
             let counters = Counter::all().map(|counter| vcpu.counter(counter).to_string());
             let reads = WaitNs::pooled(&vcpu.read_waits);

@@ -198,7 +198,7 @@ fn markdown_has_tables() {
 #[test]
 fn a_broken_lock_is_cried_out_and_written_down() {
     let mut record = fixture::record(LockKind::Busted, 1000);
-    record.vms[0].exclusion.entries = 999;
+    record.vms[0].exclusion.entries = Some(999);
     let report = RunReport::new(context(), record.clone());
     assert!(
         report

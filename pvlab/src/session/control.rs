@@ -93,6 +93,12 @@ impl Control {
                 () = &mut signalled => return Err(RunError::Interrupted),
                 prepared = run.prepared() => prepared?,
             }
+            tokio::select! {
+                biased;
+                () = &mut signalled => return Err(RunError::Interrupted),
+                calibrated = run.calibrate() => calibrated?,
+            }
+            run.make_noise()?;
             run.attach();
             observer.phase("warming up");
             let start = tokio::select! {

@@ -1,5 +1,6 @@
 //! The measurement, and the record of it.
 
+use super::calibration;
 use super::intervals::Intervals;
 use super::live::{LOOK_EVERY, Live};
 use super::run::{POLL, Run, done, machines, seconds};
@@ -139,6 +140,7 @@ impl Run<'_> {
                 pair,
                 &longest[i],
                 vm.first,
+                self.calibration,
             )?;
             vms.push(VmRecord {
                 threads: std::mem::take(&mut threads[i]),
@@ -152,6 +154,7 @@ impl Run<'_> {
             measured_s: self.measured_s(&from, &to)?,
             first_acquisition_ms: self.first_acquisition_ms()?,
             interrupted,
+            calibration: self.calibration.map(calibration::record),
             vms,
         })
     }

@@ -4,6 +4,7 @@
 //! waits for signals, deadlines, statistics intervals and what the vCPUs have to say, and watches
 //! that they get on.
 
+mod calibration;
 mod control;
 mod error;
 mod intervals;

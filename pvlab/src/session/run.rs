@@ -5,7 +5,7 @@ use super::{RunError, Stuck};
 use crate::machine::{self, Noise, RunningVm};
 use crate::scenario::{MachineKind, Scenario};
 use crate::trace::Collector;
-use guest::abi::{Task, VcpuArea};
+use guest::abi::{Costs, Task, VcpuArea};
 use std::mem::offset_of;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -21,7 +21,9 @@ pub(crate) struct Run<'a> {
     pub(super) launched: Instant,
     pub(crate) vms: Vec<Watched>,
     pub(super) collector: Option<&'a mut Collector>,
-    _noise: Noise,
+    /// What work costs, once it is known.
+    pub(super) calibration: Option<Costs>,
+    noise: Option<Noise>,
 }
 
 /// A VM and what is known of it.
@@ -60,19 +62,26 @@ impl<'a> Run<'a> {
             });
             first += vcpus;
         }
-        // A simulated machine has its own.
-        let noise = match scenario.machine {
-            MachineKind::Simulated => 0,
-            MachineKind::Kvm | MachineKind::Threads => scenario.noise,
-        };
-        let noise = Noise::start(noise, &scenario.cpus).map_err(RunError::Noise)?;
         Ok(Self {
             scenario,
             launched,
             vms,
             collector,
-            _noise: noise,
+            calibration: None,
+            noise: None,
         })
+    }
+
+    /// Lets threads that compete for the CPUs begin.
+    pub(super) fn make_noise(&mut self) -> Result<(), RunError> {
+        // A simulated machine has its own.
+        let noise = match self.scenario.machine {
+            MachineKind::Simulated => 0,
+            MachineKind::Kvm | MachineKind::Threads => self.scenario.noise,
+        };
+        let noise = Noise::start(noise, &self.scenario.cpus).map_err(RunError::Noise)?;
+        self.noise = Some(noise);
+        Ok(())
     }
 
     pub(crate) fn all_are(&self, task: Task) -> Result<bool, RunError> {

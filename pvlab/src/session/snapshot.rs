@@ -3,11 +3,12 @@
 use crate::machine::RunningVm;
 use crate::record::{Exclusion, VcpuRecord, VmRecord, Waits};
 use crate::scenario::{Mix, Scenario, VmSpec, whole_ns};
-use guest::abi::{Counter, VcpuArea};
+use guest::abi::{Costs, Counter, Data, Sampled, VcpuArea};
 use guest::hist::bucket_values;
 use guest::workload::turn;
 use std::collections::BTreeMap;
 use std::mem::offset_of;
+use std::ops::Range;
 use vmm::Region;
 use vmm::region::RegionError;
 use vmm::thread::ThreadStats;
@@ -180,6 +181,7 @@ fn vcpu_record(
             .map(|steal| steal.saturating_sub(from.steal.unwrap_or(0))),
         exits: difference(&to.exits, &from.exits),
         kvm: difference(&to.kvm, &from.kvm),
+        ..VcpuRecord::default()
     }
 }
 
@@ -191,23 +193,27 @@ pub(super) fn vm_record(
     (from, to): (&VmSnapshot, &VmSnapshot),
     longest: &[LongestWaits],
     first: usize,
+    calibration: Option<Costs>,
 ) -> Result<VmRecord, RegionError> {
     let khz = vm.khz();
+    let count = vm.region().layout().vcpus();
     let vcpus = (from.vcpus.iter().zip(&to.vcpus))
         .enumerate()
-        .map(|(vcpu, pair)| vcpu_record(scenario, khz, pair, longest[vcpu], first + vcpu))
-        .collect();
-    let probe = |ticks: u64| to_f64(ticks) / 1024.0 * 1e6 / to_f64(khz);
+        .map(|(vcpu, pair)| {
+            Ok(VcpuRecord {
+                critical_ns: achieved(vm, vcpu..vcpu + 1, CRITICAL)?,
+                outside_ns: achieved(vm, vcpu..vcpu + 1, OUTSIDE)?,
+                ..vcpu_record(scenario, khz, pair, longest[vcpu], first + vcpu)
+            })
+        })
+        .collect::<Result<_, RegionError>>()?;
     Ok(VmRecord {
         lock: spec.lock.name(),
         exclusion: exclusion(vm)?,
-        critical_ns: median_ns(vm, turn::HIST_CRITICAL)?,
-        outside_ns: median_ns(vm, turn::HIST_OUTSIDE)?,
-        probe_ns: if scenario.latency {
-            Some(probe(median_word(vm, offset_of!(VcpuArea, probe_ticks))?))
-        } else {
-            None
-        },
+        critical_ns: achieved(vm, 0..count, CRITICAL)?,
+        outside_ns: achieved(vm, 0..count, OUTSIDE)?,
+        probe_ns: (calibration.filter(|_| scenario.latency))
+            .map(|costs| to_f64(costs.probe_ps) / 1024.0 / 1e3),
         most_used_lock: most_used_lock(vm.region())?,
         preempted_reported: vm.region().preempted_is_reported()?,
         vcpus,
@@ -240,26 +246,48 @@ pub(super) fn exclusion(vm: &dyn RunningVm) -> Result<Exclusion, RegionError> {
             .saturating_sub(counters[Counter::Reads.index()]);
         violations += counters[Counter::Violations.index()];
     }
+    let checked = region.data()? != Data::None;
+    let counted = entries(region)?.iter().sum();
     Ok(Exclusion {
         acquisitions,
-        entries: entries(region)?.iter().sum(),
-        violations,
+        entries: checked.then_some(counted),
+        violations: checked.then_some(violations),
     })
 }
 
-fn median_word(vm: &dyn RunningVm, field: usize) -> Result<u64, RegionError> {
-    let count = vm.region().layout().vcpus();
-    let mut words = (0..count)
-        .map(|vcpu| vm.region().vcpu_word(vcpu, field))
-        .collect::<Result<Vec<_>, _>>()?;
-    words.sort_unstable();
-    Ok(words[count / 2])
+/// What is looked at now and then: where its mean is kept, and its histogram.
+type Looked = (usize, usize);
+
+const CRITICAL: Looked = (offset_of!(VcpuArea, section), turn::HIST_CRITICAL);
+const OUTSIDE: Looked = (offset_of!(VcpuArea, outside), turn::HIST_OUTSIDE);
+
+/// The mean over these vCPUs, in ns, of what was not interrupted; or the median of all, warm-up included, if
+/// nearly everything was.
+fn achieved(
+    vm: &dyn RunningVm,
+    vcpus: Range<usize>,
+    (place, hist): Looked,
+) -> Result<Option<f64>, RegionError> {
+    let (mut count, mut ticks) = (0, 0);
+    for vcpu in vcpus.clone() {
+        let word = |field| vm.region().vcpu_word(vcpu, place + field);
+        count += word(offset_of!(Sampled, count))?;
+        ticks += word(offset_of!(Sampled, ticks))?;
+    }
+    if count > 0 {
+        return Ok(Some(to_f64(ticks) / to_f64(count) * 1e6 / to_f64(vm.khz())));
+    }
+    median_ns(vm, vcpus, hist)
 }
 
-/// The median of a histogram over all vCPUs, in ns: the middle of the bucket it falls into.
-fn median_ns(vm: &dyn RunningVm, hist: usize) -> Result<Option<f64>, RegionError> {
+/// The median of a histogram over these vCPUs, in ns: the middle of the bucket it falls into.
+fn median_ns(
+    vm: &dyn RunningVm,
+    vcpus: Range<usize>,
+    hist: usize,
+) -> Result<Option<f64>, RegionError> {
     let mut sums: Vec<u64> = Vec::new();
-    for vcpu in 0..vm.region().layout().vcpus() {
+    for vcpu in vcpus {
         let counts = vm.region().hist(vcpu, hist)?;
         sums.resize(counts.len(), 0);
         sums.iter_mut().zip(counts).for_each(|(sum, n)| *sum += n);

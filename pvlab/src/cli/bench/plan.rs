@@ -5,10 +5,10 @@ use super::super::mix;
 use super::super::request::{Guests, Request, WORD_VCPUS, length, request};
 use super::super::values::LockArg;
 use super::error::BenchUsage;
-use super::{BenchArgs, ModeArg};
+use super::{BenchArgs, BenchMixArg, ModeArg};
 use crate::analysis::bench::{BenchPlan, Column, Layout, Load, Ratio};
 use crate::host::Host;
-use crate::scenario::{BenchKind, Lock, MachineKind};
+use crate::scenario::{BenchKind, Lock, MachineKind, WorkTime};
 use guest::abi::{Dispatch, MAX_TASKS};
 use pvlock::LockKind;
 use std::fmt::Display;
@@ -30,9 +30,9 @@ pub(super) fn plan(args: &BenchArgs, host: &Host) -> Result<(BenchPlan, String),
     let length = length(args.duration.unwrap_or(super::DURATION), operations);
     let longest = columns.iter().map(|column| match column.load {
         Load::Ns(ns) => ns,
-        Load::Pauses(_) => 0,
+        Load::Pauses(_) => WorkTime::ZERO,
     });
-    let common = args.common(longest.max().unwrap_or(0));
+    let common = args.common(longest.max().unwrap_or(WorkTime::ZERO));
     let ask = |vcpus| {
         let guests = Guests::Alternatives {
             locks: locks(args),
@@ -69,6 +69,7 @@ pub(super) fn plan(args: &BenchArgs, host: &Host) -> Result<(BenchPlan, String),
         threads,
         columns,
         rounds: args.rounds,
+        random_mix: args.mix == Some(BenchMixArg::Random),
         vcpus,
         run,
     };
@@ -96,6 +97,7 @@ fn check_options(args: &BenchArgs) -> Result<(), CliError> {
         ("--ratios", !args.ratios.is_empty()),
         ("--loads", !args.loads.is_empty()),
         ("--split", args.split),
+        ("--mix", args.mix.is_some()),
     ];
     match given.iter().find(|(_, given)| *given) {
         Some(&(option, _)) => Err(usage(BenchUsage::NotOfWorkload {
