@@ -110,19 +110,15 @@ fn shown<M: Machine, S: Subject, const LATENCY: bool>(
             shown[batch] = work::ps_of_ticks(ticks, vcpu.header().params.tsc_khz) / count.max(1);
         }
     }
-    shown.map(|mut each| {
-        each.sort_unstable();
-        each[BATCHES / 4]
-    })
+    shown.map(|mut each| work::lower_quartile(&mut each))
 }
 
 fn of_work<M: Machine>(vcpu: &VcpuArea, params: &Params) -> Costs {
     let khz = params.tsc_khz;
     Costs {
-        unit_ps: work::unit_ps::<M>(khz),
         look_ps: work::look_ps::<M>(khz),
         probe_ps: work::probe_ps::<M>(khz, &vcpu.hists[HIST_SCRATCH]),
-        ..Costs::default()
+        ..work::of_unit(work::unit_ps::<M>(khz))
     }
 }
 
