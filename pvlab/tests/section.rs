@@ -96,6 +96,18 @@ fn one_calibration_is_all_vms_and_all_vcpus() {
 }
 
 #[test]
+fn an_emulated_guest_works_without_calibration_and_says_so() {
+    if !machines(2).contains(&"kvm") {
+        return;
+    }
+    let line = "run --machine kvm --cpl 0 --lock tas --vcpus 2 --warm-up 20ms --duration 100ms";
+    let report = report(line);
+    assert!(number(&report["summaries"][0]["acquisitions"]) > 0.0);
+    let native = vmm::cpl::detect().unwrap() == vmm::Cpl::Cpl0;
+    assert_eq!(report["record"]["calibration"].is_null(), !native);
+}
+
+#[test]
 fn each_timed_acquisition_is_one_wait() {
     for machine in machines(2) {
         let line = format!(
