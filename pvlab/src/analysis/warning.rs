@@ -352,6 +352,8 @@ fn of_summary(
 const OFF: (f64, f64) = (0.08, 0.15);
 /// What is no matter, ns: short sections are made of little but what is measured.
 const OFF_NS: f64 = 10.0;
+/// Acquisitions per second of vCPUs that must share CPUs, of which most follow a change of vCPUs.
+const FEW: f64 = 5_000.0;
 /// What between two critical sections is no matter, as a share of the section.
 const OFF_TURN: f64 = 0.02;
 
@@ -373,6 +375,8 @@ fn not_as_asked(scenario: &Scenario, summary: &Summary) -> Vec<(&'static str, St
             .is_some_and(|[least, most]| most > (1.0 + limit) * least);
         let why = if off < 0.0 {
             "the CPUs were faster than when the work was calibrated"
+        } else if scenario.overcommitted() && summary.rate(summary.acquisitions) < FEW {
+            "there were so few that nearly each followed a change of vCPUs on its CPU, when caches were cold"
         } else if apart {
             "vCPUs differ: their CPUs are not equally fast, or one's sibling was busy"
         } else if scenario.vcpus() > 1 && work.data == Data::OwnLine {
@@ -435,7 +439,7 @@ mod tests {
 
     /// The warnings about the section, if each of two vCPUs, or one, achieved that on average.
     fn about(vcpus: usize, achieved: f64, range: [f64; 2]) -> Vec<Warning> {
-        let mut record = fixture::record(LockKind::Tas, 1000);
+        let mut record = fixture::record(LockKind::Tas, 1_000_000);
         record.scenario.vms[0].vcpus = vcpus;
         record.vms[0].vcpus.truncate(vcpus);
         record.vms[0].critical_ns = Some(achieved);
