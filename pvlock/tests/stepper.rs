@@ -21,6 +21,8 @@
 
 #[path = "stepper/conformance.rs"]
 mod conformance;
+#[path = "stepper/nodes.rs"]
+mod nodes;
 #[path = "stepper/readers.rs"]
 mod readers;
 #[path = "support/rng.rs"]

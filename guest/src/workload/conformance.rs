@@ -110,7 +110,12 @@ impl<M: Machine> LockVisitor<M> for Conform<M> {
     type Output = ();
 
     fn visit<L: RawLock>(self) {
-        self.conform(L::new, |suite| suite.exclusive());
+        // A task that sleeps must leave the nodes to the others of its vCPU.
+        let scarce = self.vcpu.run_queue.per_vcpu == 1;
+        self.conform(L::new, move |suite| {
+            suite.exclusive()?;
+            if scarce { suite.scarce() } else { Ok(()) }
+        });
     }
 }
 

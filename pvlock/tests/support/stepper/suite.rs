@@ -48,7 +48,13 @@ impl<W: LockWord> LockVisitor<Stepper<W>> for Conform {
     type Output = Result<(), Failure>;
 
     fn visit<L: RawLock>(self) -> Self::Output {
-        self.run::<W, Exclusive<L>, L>(|subject| &subject.0, |suite| suite.exclusive())
+        self.run::<W, Exclusive<L>, L>(
+            |subject| &subject.0,
+            |suite| {
+                suite.exclusive()?;
+                suite.scarce()
+            },
+        )
     }
 }
 

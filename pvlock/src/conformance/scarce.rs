@@ -1,0 +1,36 @@
+//! A lock beside others whose holders keep their queue nodes.
+
+use super::{Called, Outcome, Suite};
+use crate::percpu::MAX_NODES;
+use crate::{Platform, RawLock, RawMcs};
+
+/// Sections of each task between two meetings: the last ones have nobody coming behind them.
+const SECTIONS: u32 = 2;
+
+impl<P: Platform, L: RawLock> Suite<'_, P, L> {
+    /// What any lock must do on CPUs that have no queue node left: every other task holds as many
+    /// [`RawMcs`] locks as its CPU has nodes while it takes this one. Each CPU must execute one task.
+    ///
+    /// # Errors
+    /// As [`exclusive`](Self::exclusive).
+    pub fn scarce(&mut self) -> Outcome {
+        let others: [RawMcs<P>; MAX_NODES] = core::array::from_fn(|_| RawMcs::new());
+        let lock = Called(self.sites[0].lock);
+        for round in 0..self.rounds {
+            self.meet();
+            let keeps = (round + P::task()).is_multiple_of(2);
+            let kept = if keeps { &others[..] } else { &[] };
+            kept.iter().for_each(RawLock::lock);
+            for _ in 0..SECTIONS {
+                lock.lock();
+                self.alone(0)?;
+                lock.unlock();
+            }
+            kept.iter().for_each(RawLock::unlock);
+        }
+        self.meet();
+        let free = !lock.0.is_locked();
+        self.require(0, free, "every lock is free at the end")?;
+        self.no_node_in_use()
+    }
+}
