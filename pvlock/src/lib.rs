@@ -89,7 +89,7 @@
 //! `tests/loom.rs` explores the weak-memory outcomes of each lock, and takes orderings and fences
 //! away to see that it notices. `tests/stepper.rs` preempts, interrupts and kicks at every step of
 //! small scenarios, checking all invariants after each. `tests/word.rs` holds the byte-wide lock word
-//! and the portable one, which those two use, to one specification. `tests/host.rs` runs real threads.
+//! and the portable one, which those two use, to one specification. `tests/host.rs` runs real threads. `tests/limits.rs` takes locks whose words are full.
 //! `tests/sleep.rs` and `tests/sleep_loom.rs` do with sleeping locks what the first two do with the others,
 //! and `tests/sleep_debug.rs` uses them wrongly.
 #![no_std]
