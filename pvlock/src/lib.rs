@@ -76,7 +76,8 @@
 //! LOCK.unlock();
 //! ```
 //!
-//! Two promises matter most. The CPU must not change between `lock` and `unlock`. And a kick that
+//! The trait is `unsafe` to implement, as are those of its atomics and words, since what a lock guards is only
+//! as safe as they are; their documentation lists what must hold. Two promises matter most. The CPU must not change between `lock` and `unlock`. And a kick that
 //! comes just before a halt must end it at once: a platform whose kicks do not stick loses wake-ups.
 //!
 //! # Features
@@ -131,7 +132,7 @@ pub use qrwlock::RawQRwLock;
 pub use qrwlock_2014::RawQRwLock2014;
 pub use qspinlock::cna::RawCna;
 pub use qspinlock::{RawPvQSpinLock, RawQSpinLock};
-pub use raw::{Downgrade, KillableRw, RawLock, RawRwLock, WriteSide};
+pub use raw::{Downgrade, KillableRw, RawLock, RawRwLock, WaitLock, WriteSide};
 pub use registry::{LockKind, LockVisitor, RwLockVisitor, SemVisitor};
 pub use rwlock::RawUnfairRwLock;
 pub use sleep::mutex::RawSleepMutex;

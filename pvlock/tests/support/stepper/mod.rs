@@ -330,7 +330,10 @@ impl Machine {
     }
 }
 
-impl<W: LockWord> Platform for Stepper<W> {
+// SAFETY: one thread executes all vCPUs, which have their own numbers and storage, by single accesses. A run
+// that unwinds drops its vCPUs before its locks. Keys are places in the list of locks.
+#[allow(unsafe_code)] // As said.
+unsafe impl<W: LockWord> Platform for Stepper<W> {
     type U32 = U32;
     type U64 = U64;
     type LockWord = W;
