@@ -1,6 +1,7 @@
 //! The conformance suite of [`pvlock::conformance`], with every task of every vCPU taking part.
 //!
-//! `iterations` are the suite's rounds; `locks` must be [`SLOTS`] at least. A breach is a panic. With several
+//! `iterations` are the suite's rounds, and for `preempt_ns` a vCPU gives up its CPU in one in four critical
+//! sections; `locks` must be [`SLOTS`] at least. A breach is a panic. With several
 //! tasks for each vCPU the lock must be one whose waiters sleep.
 
 use super::place::{place, placed};
@@ -51,6 +52,14 @@ fn go_through<M: Machine>(vcpu: &'static VcpuArea, prepare: bool) {
     kind.visit_sem::<M, _>(part(2));
 }
 
+/// Lets the other tasks of this vCPU run, or, if `preempt_ns` says so, other vCPUs.
+fn step_aside<M: Machine>() {
+    match u32::try_from(M::vcpu().header().params.preempt_ns) {
+        Ok(0) | Err(_) => task::step_aside::<M>(),
+        Ok(ns) => M::hold_off(ns),
+    }
+}
+
 struct Conforms;
 
 impl<M: Machine> Body<M> for Conforms {
@@ -95,7 +104,7 @@ impl<M: Machine> Conform<M> {
             sites: &sites,
             meeting: placed(&meeting[0]),
             tasks: count(tasks),
-            step_aside: task::step_aside::<M>,
+            step_aside: step_aside::<M>,
             rounds: count(self.params.iterations),
             met: 0,
         };

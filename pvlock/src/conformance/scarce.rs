@@ -4,8 +4,8 @@ use super::{Called, Outcome, Suite};
 use crate::percpu::MAX_NODES;
 use crate::{Platform, RawLock, RawMcs};
 
-/// Sections of each task between two meetings: the last ones have nobody coming behind them.
-const SECTIONS: u32 = 2;
+/// Most sections of each task between two meetings: the last ones have nobody coming behind them.
+const SECTIONS: u32 = 8;
 
 impl<P: Platform, L: RawLock> Suite<'_, P, L> {
     /// What any lock must do on CPUs that have no queue node left: every other task holds as many
@@ -21,7 +21,7 @@ impl<P: Platform, L: RawLock> Suite<'_, P, L> {
             let keeps = (round + P::task()).is_multiple_of(2);
             let kept = if keeps { &others[..] } else { &[] };
             kept.iter().for_each(RawLock::lock);
-            for _ in 0..SECTIONS {
+            for _ in 0..self.rounds.min(SECTIONS) {
                 lock.lock();
                 self.alone(0)?;
                 lock.unlock();
