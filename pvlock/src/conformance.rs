@@ -18,6 +18,7 @@
 mod scarce;
 mod semaphore;
 
+pub use scarce::Kept;
 pub use semaphore::Killing;
 
 use crate::atomic::{Atomic, ConstZero, Watch};

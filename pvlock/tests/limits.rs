@@ -11,8 +11,8 @@ use host::Host;
 use lock_api::{RawMutex, RawRwLock};
 use pvlock::percpu::NodeRef;
 use pvlock::{
-    MAX_CPUS, MAX_NODES, RawQRwLock, RawQRwLock2014, RawQSpinLock, RawRwLock as _, RawRwSem,
-    RawRwSemXadd, RawTicket, RawUnfairRwLock, rwlock, ticket,
+    MAX_CPUS, MAX_NODES, RawQRwLock, RawQRwLock2014, RawQSpinLock, RawRwLock as _, RawRwSemXadd,
+    RawTicket, RawUnfairRwLock, rwlock, ticket,
 };
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -128,11 +128,13 @@ fn long_count_is_bounded<L: pvlock::RawRwLock>(reader: u64, most: u64, beyond: &
     assert!(lock.try_read());
 }
 
+/// With `debug-rwsems` another panic comes before.
+#[cfg(not(feature = "debug-rwsems"))]
 #[test]
 fn rwsem_stops_at_its_guard() {
     let most = (1 << 55) - 1;
     let beyond = [most + 1, most + 70_000];
-    long_count_is_bounded::<RawRwSem<Host>>(1 << 8, most, &beyond);
+    long_count_is_bounded::<pvlock::RawRwSem<Host>>(1 << 8, most, &beyond);
 }
 
 /// Without a limit 2^32 readers would be no reader, for a writer that steals past a list.

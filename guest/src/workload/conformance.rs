@@ -10,15 +10,17 @@ use crate::abi::{Counter, LockSlot, Params, TaskArea, VcpuArea};
 use crate::task::{self, Body};
 use crate::{Machine, machine};
 use core::marker::PhantomData;
-use pvlock::conformance::{Breach, Guarded, Killing, Meeting, SITES, Site, Suite};
+use pvlock::conformance::{Breach, Guarded, Kept, Killing, Meeting, SITES, Site, Suite};
 use pvlock::registry::SemVisitor;
 use pvlock::{Downgrade, KillableRw, LockVisitor, RawLock, RawRwLock, RwLockVisitor};
 
-/// Lock slots that the suite needs: locks, what they guard, and the meeting, once for the lock as such,
+/// Lock slots that the suite needs: locks, what they guard, the meeting, and others to be held, once for the lock as such,
 /// once for its read side, and once for what only semaphores can.
 pub const SLOTS: u64 = 3 * PART as u64;
 /// Slots of one of these.
-const PART: usize = 2 * SITES + 1;
+const PART: usize = 2 * SITES + 1 + KEPT;
+/// Slots of locks whose holders keep nodes; vCPUs share them.
+const KEPT: usize = 4;
 
 /// Runs the workload on this vCPU with the lock named in `params`.
 pub(super) fn run<M: Machine>(vcpu: &'static VcpuArea, params: &'static Params) {
@@ -83,15 +85,18 @@ impl<M: Machine> Conform<M> {
     fn conform<L: Sync>(
         self,
         new: fn() -> L,
-        part: impl FnOnce(&mut Suite<'_, M, L>) -> Result<(), Breach>,
+        part: impl FnOnce(&mut Suite<'_, M, L>, &[&Kept<M>; KEPT]) -> Result<(), Breach>,
     ) {
         let (locks, rest) = self.slots.split_at(SITES);
-        let (guarded, meeting) = rest.split_at(SITES);
+        let (guarded, rest) = rest.split_at(SITES);
+        let (meeting, kept) = rest.split_at(1);
         if self.prepare {
             locks.iter().for_each(|slot| place(slot, new()));
             let nothing = Guarded::<M>::default;
             guarded.iter().for_each(|slot| place(slot, nothing()));
             place(&meeting[0], Meeting::<M>::default());
+            kept.iter()
+                .for_each(|slot| place(slot, Kept::<M>::default()));
             return;
         }
         let sites: [Site<'_, M, L>; SITES] = core::array::from_fn(|i| Site {
@@ -108,7 +113,8 @@ impl<M: Machine> Conform<M> {
             rounds: count(self.params.iterations),
             met: 0,
         };
-        if let Err(breach) = part(&mut suite) {
+        let kept = core::array::from_fn(|i| placed(&kept[i]));
+        if let Err(breach) = part(&mut suite, &kept) {
             self.vcpu.count(Counter::Violations, 1);
             panic!("{breach}");
         }
@@ -121,9 +127,9 @@ impl<M: Machine> LockVisitor<M> for Conform<M> {
     fn visit<L: RawLock>(self) {
         // A task that sleeps must leave the nodes to the others of its vCPU.
         let scarce = self.vcpu.run_queue.per_vcpu == 1;
-        self.conform(L::new, move |suite| {
+        self.conform(L::new, move |suite, kept| {
             suite.exclusive()?;
-            if scarce { suite.scarce() } else { Ok(()) }
+            if scarce { suite.scarce(kept) } else { Ok(()) }
         });
     }
 }
@@ -132,7 +138,7 @@ impl<M: Machine> RwLockVisitor<M> for Conform<M> {
     type Output = ();
 
     fn visit<L: RawRwLock>(self) {
-        self.conform(L::new, |suite| suite.shared());
+        self.conform(L::new, |suite, _| suite.shared());
     }
 }
 
@@ -144,6 +150,6 @@ impl<M: Machine> SemVisitor<M> for Conform<M> {
             kill: task::kill::<M>,
             revive: task::revive::<M>,
         };
-        self.conform(L::new, |suite| suite.semaphore(killing));
+        self.conform(L::new, |suite, _| suite.semaphore(killing));
     }
 }
