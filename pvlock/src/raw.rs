@@ -50,8 +50,8 @@ pub unsafe trait WaitLock: RawLock {}
 
 macro_rules! wait_locks {
     ($($lock:ty $(, const $flag:ident)?;)+) => {$(
-        // SAFETY: they exclude on any machine that is a Platform (tests/stepper.rs, tests/loom.rs).
         #[allow(unsafe_code)] // As said above.
+        // SAFETY: they exclude on any machine that is a Platform (tests/stepper.rs, tests/loom.rs).
         unsafe impl<P: Platform $(, const $flag: bool)?> WaitLock for $lock {}
     )+};
 }

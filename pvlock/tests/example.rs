@@ -40,7 +40,7 @@ fn eight_threads_at_a_time_and_any_number_in_sequence() {
             });
         }
         here.wait();
-        let ninth = spawn(|| <Threads as pvlock::Platform>::cpu()).join();
+        let ninth = spawn(<Threads as pvlock::Platform>::cpu).join();
         leave.wait();
         let text = *ninth.unwrap_err().downcast::<String>().unwrap();
         assert!(text.starts_with("8 threads use locks already"), "{text}");

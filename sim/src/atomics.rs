@@ -46,9 +46,9 @@ macro_rules! atomic {
             }
         }
 
+        #[allow(unsafe_code)] // For the promise below.
         // SAFETY: programs take turns on one thread, and none is suspended between the load and the store of
         // `modify`: each method is one step, in one order for all.
-        #[allow(unsafe_code)] // As said.
         unsafe impl Atomic<$value> for $name {
             fn new(value: $value) -> Self {
                 Self(<$native>::new(value))
@@ -152,8 +152,8 @@ impl ConstZero for Word {
     clippy::cast_possible_truncation,
     reason = "parts are as wide as their type"
 )]
+#[allow(unsafe_code)] // For the promise below.
 // SAFETY: as above; parts are put into the word as it is at that moment.
-#[allow(unsafe_code)] // As said.
 unsafe impl LockWord for Word {
     fn new(value: u32) -> Self {
         Self(U32::new(value))

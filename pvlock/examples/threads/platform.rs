@@ -46,10 +46,10 @@ static PV_HASH: [HashSlot<Threads>; slots_for(CPUS)] = [const { HashSlot::ZERO }
 static KICKED: [(Mutex<bool>, Condvar); CPUS] =
     [const { (Mutex::new(false), Condvar::new()) }; CPUS];
 
+#[allow(unsafe_code)]
 // SAFETY: a thread has a number, and by it storage, of its own until it ends; a number whose nodes are still in
 // use is not given out again. Atomics and waits are the processor's, a lock's key is its address. Of all
 // methods only cpu() panics, for a thread that has no number yet.
-#[allow(unsafe_code)]
 unsafe impl Platform for Threads {
     type U32 = AtomicU32;
     type U64 = AtomicU64;

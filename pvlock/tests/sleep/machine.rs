@@ -376,8 +376,8 @@ fn schedule(machine: &Rc<Machine>, lock: &Rc<dyn Subject>) -> Result<Outcome, St
     Ok(outcome)
 }
 
+#[allow(unsafe_code)] // For the promise below.
 // SAFETY: as of the stepper: one thread executes all tasks, which have their own numbers and storage.
-#[allow(unsafe_code)] // As said.
 unsafe impl Platform for Steps {
     type U32 = U32;
     type U64 = U64;

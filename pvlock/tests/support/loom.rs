@@ -174,9 +174,9 @@ impl<const NODE: bool> Watch for U32<NODE> {
     }
 }
 
+#[allow(unsafe_code)] // For the promise below.
 // SAFETY: loom's, with its orderings or, on purpose, weaker ones: what a model guards is in loom's cells, which
 // report a race before it happens.
-#[allow(unsafe_code)] // As said.
 unsafe impl<const NODE: bool> Atomic<u32> for U32<NODE> {
     fn new(value: u32) -> Self {
         Self(atomic::AtomicU32::new(value))
@@ -227,8 +227,8 @@ impl Watch for U64 {
     }
 }
 
+#[allow(unsafe_code)] // For the promise below.
 // SAFETY: as above.
-#[allow(unsafe_code)] // As said.
 unsafe impl Atomic<u64> for U64 {
     fn new(value: u64) -> Self {
         Self::Checked(atomic::AtomicU64::new(value))
@@ -277,8 +277,8 @@ impl Watch for Word {
     }
 }
 
+#[allow(unsafe_code)] // For the promise below.
 // SAFETY: as above.
-#[allow(unsafe_code)] // As said.
 unsafe impl LockWord for Word {
     fn new(value: u32) -> Self {
         Self(PortableWord::new(value))
@@ -335,9 +335,9 @@ unsafe impl LockWord for Word {
     }
 }
 
+#[allow(unsafe_code)] // For the promise below.
 // SAFETY: as above; each thread of a model has a number, and by it storage, of its own. All locks have one key,
 // but a model has one lock that uses its key.
-#[allow(unsafe_code)] // As said.
 unsafe impl Platform for Loom {
     type U32 = U32;
     type U64 = U64;

@@ -46,8 +46,8 @@ macro_rules! stepped_atomic {
             }
         }
 
+        #[allow(unsafe_code)] // For the promise below.
         // SAFETY: each is that of the atomic within, which is the step.
-        #[allow(unsafe_code)] // As said.
         unsafe impl Atomic<$value> for $name {
             fn new(value: $value) -> Self {
                 Self(<$atomic>::new(value))
@@ -95,8 +95,8 @@ impl<W: LockWord> Watch for Stepped<W> {
     }
 }
 
+#[allow(unsafe_code)] // For the promise below.
 // SAFETY: each method is that of the word within, which is the step.
-#[allow(unsafe_code)] // As said.
 unsafe impl<W: LockWord> LockWord for Stepped<W> {
     fn new(value: u32) -> Self {
         Self(W::new(value))

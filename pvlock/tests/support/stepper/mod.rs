@@ -330,9 +330,9 @@ impl Machine {
     }
 }
 
+#[allow(unsafe_code)] // For the promise below.
 // SAFETY: one thread executes all vCPUs, which have their own numbers and storage, by single accesses. A run
 // that unwinds drops its vCPUs before its locks. Keys are places in the list of locks.
-#[allow(unsafe_code)] // As said.
 unsafe impl<W: LockWord> Platform for Stepper<W> {
     type U32 = U32;
     type U64 = U64;
