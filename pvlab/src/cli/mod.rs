@@ -33,6 +33,7 @@ mod values;
 pub use args::Cli;
 pub use error::{CliError, Usage};
 pub use schedule::ScheduleError;
+pub use trace::TraceLost;
 
 use crate::doctor;
 use args::Command;
@@ -51,6 +52,8 @@ const BROKEN: u8 = 3;
 
 /// Parses the command line, does what it says, and returns the exit code.
 pub fn main() -> ExitCode {
+    // A file that may not become larger is an error of its writer, and not the end of everything.
+    vmm::thread::let_large_files_fail();
     let code = match Cli::try_parse() {
         Ok(cli) => start_tracing()
             .and_then(|()| dispatch(cli))

@@ -95,7 +95,10 @@ pub enum HeaderError {
 
 impl Header {
     /// Whether readers and writers can use it.
-    pub(super) fn check(&self) -> Result<(), HeaderError> {
+    ///
+    /// # Errors
+    /// If it is of more than they can.
+    pub fn check(&self) -> Result<(), HeaderError> {
         let vcpus = self.vms.iter().map(|vm| vm.vcpus.len()).sum();
         if self.vms.len() > MOST_VCPUS {
             Err(HeaderError::TooManyVms(self.vms.len()))

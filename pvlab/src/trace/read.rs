@@ -5,6 +5,7 @@
 
 use super::header::{End, Header, SCHEMA_KIND, SCHEMA_VERSION};
 use super::{Event, What, perfetto, raw};
+use crate::publish::DASH;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
@@ -45,11 +46,16 @@ impl Summary {
     }
 }
 
-/// Reads the file and hands every event to `on_event`, in the order of time.
+/// Reads the file, or standard input if it is called `-`, and hands every event to `on_event`, in the
+/// order of time.
 ///
 /// # Errors
 /// See [`ReadError`]. Events before a fault have been handed over by then.
 pub fn read(path: &Path, on_event: impl FnMut(&Header, &Event)) -> Result<Summary, ReadError> {
+    if path == Path::new(DASH) {
+        let mut input = BufReader::with_capacity(BUFFER, io::stdin().lock());
+        return read_from(&mut input, on_event).map_err(|fault| fault.of("standard input".into()));
+    }
     let name = path.display().to_string();
     let file = File::open(path).map_err(|source| ReadError::Open {
         name: name.clone(),

@@ -2,7 +2,7 @@
 //!
 //! Nothing is kept but a few buffers, however long the trace. What is written stays, whatever happens
 //! afterwards, and can be read: every file begins with its header, and only its end tells that it is
-//! complete.
+//! complete. Nothing is sought in, so that a pipe will do.
 
 use super::header::{End, Header, HeaderError};
 use super::out::Out;
@@ -64,7 +64,7 @@ pub fn to(
     header: &Header,
 ) -> Result<Box<dyn Sink>, WriteError> {
     header.check().map_err(WriteError::Header)?;
-    let out = Out::new(stream, name)?;
+    let out = Out::new(stream, name);
     let mut sink: Box<dyn Sink> = match format {
         Format::Perfetto => Box::new(perfetto::Writer::new(out, header)?),
         Format::JsonLines => Box::new(raw::Writer::new(out, header)?),
@@ -77,7 +77,7 @@ pub fn to(
 /// Why a trace file could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// It cannot be created, or no thread to write it.
+    /// It cannot be created.
     #[error("cannot create {name}: {source}; name another file with -o")]
     Create {
         /// The file.
@@ -115,6 +115,21 @@ pub enum WriteError {
     /// An event of a vCPU that the header does not have.
     #[error("cannot write the trace: it has no vCPU {} of VM {}", .0.vcpu, .0.vm)]
     NoSuchVcpu(Place),
+}
+
+impl WriteError {
+    /// Why, without where.
+    pub fn why(&self) -> String {
+        match self {
+            Self::Create { source, .. } | Self::Write { source, .. } => source.to_string(),
+            other => other.to_string(),
+        }
+    }
+
+    /// Whether its reader has had enough of it.
+    pub fn is_reader_gone(&self) -> bool {
+        matches!(self, Self::Write { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
+    }
 }
 
 fn kept(written: u64) -> String {
