@@ -306,9 +306,8 @@ mod tests {
             }
             assert_eq!(chunks.next(&mut words).unwrap(), None);
         }
-        let full: io::Result<u64> = spool.append(Source::Guest, place, |_| {
-            Err(ErrorKind::StorageFull.into())
-        });
+        let full: io::Result<u64> =
+            spool.append(Source::Guest, place, |_| Err(ErrorKind::StorageFull.into()));
         assert_eq!(full.unwrap_err().kind(), ErrorKind::StorageFull);
     }
 }

@@ -2,9 +2,9 @@
 
 use super::{check_sums, slow_paths};
 use crate::cli::args::TraceArgs;
+use crate::cli::complain;
 use crate::cli::error::CliError;
 use crate::cli::output::Target;
-use crate::cli::complain;
 use crate::report::{self, Format};
 use crate::scenario::{Lock, Scenario};
 use crate::trace::account::{Accountant, Setup, VmSetup};
