@@ -20,4 +20,6 @@ pub use engine::EngineStats;
 pub use engine::vcpu::{HostStep, Switch, SwitchKind, VcpuStats};
 pub use schedule::Rule;
 pub use simulation::{Options, Outcome, STACK_BYTES, Said, SimError, Simulation, VmConfig};
-pub use spec::{Costs, MAX_CPUS, PARAMETERS, Parameter, Spec, SpecError, Unit, parameter};
+pub use spec::{
+    Costs, MAX_CPUS, PARAMETERS, Parameter, Spec, SpecError, Unit, parameter, read_text,
+};

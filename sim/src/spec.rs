@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 /// What a parameter's value is measured in.
@@ -195,6 +197,23 @@ pub struct Spec {
     pub sources: std::collections::BTreeMap<String, String>,
 }
 
+/// Largest file of a preset, bytes.
+const LARGEST: u64 = 1 << 20;
+
+/// Reads a text file of at most `most` bytes, and not more of anything else.
+///
+/// # Errors
+/// If it cannot be read, is larger, or no text.
+pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
+    let mut text = String::new();
+    let read = File::open(path)?.take(most + 1).read_to_string(&mut text)?;
+    if read as u64 > most {
+        let why = format!("it is larger than {} MiB", most >> 20);
+        return Err(io::Error::other(why));
+    }
+    Ok(text)
+}
+
 /// Most hardware threads of a machine.
 pub const MAX_CPUS: usize = 1024;
 
@@ -367,7 +386,7 @@ impl Spec {
     /// # Errors
     /// As [`Self::from_toml`], or if the file cannot be read.
     pub fn from_file(path: &Path) -> Result<Self, SpecError> {
-        let text = std::fs::read_to_string(path).map_err(|e| e.to_string());
+        let text = read_text(path, LARGEST).map_err(|e| e.to_string());
         text.and_then(|text| Self::from_toml(&text).map_err(|e| e.to_string()))
             .map_err(|why| SpecError::File {
                 file: path.display().to_string(),

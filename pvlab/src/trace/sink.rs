@@ -4,7 +4,7 @@
 //! afterwards, and can be read: every file begins with its header, and only its end tells that it is
 //! complete. Nothing is sought in, so that a pipe will do.
 
-use super::header::{End, Header, HeaderError};
+use super::header::{End, Header, HeaderError, Lack, Sizes};
 use super::out::Out;
 use super::{Event, Place, What, perfetto, raw};
 use std::fs::File;
@@ -115,6 +115,9 @@ pub enum WriteError {
     /// An event of a vCPU that the header does not have.
     #[error("cannot write the trace: it has no vCPU {} of VM {}", .0.vcpu, .0.vm)]
     NoSuchVcpu(Place),
+    /// An event about something else that the header does not have.
+    #[error("cannot write the trace: {0}")]
+    Lack(#[source] Lack),
 }
 
 impl WriteError {
@@ -141,8 +144,7 @@ fn kept(written: u64) -> String {
 
 /// What every writer checks and counts.
 pub(super) struct Progress {
-    /// Number of vCPUs of each VM.
-    vcpus: Vec<usize>,
+    sizes: Sizes,
     /// Time of the last event.
     last: u64,
     events: u64,
@@ -152,7 +154,7 @@ pub(super) struct Progress {
 impl Progress {
     pub(super) fn new(header: &Header) -> Self {
         Self {
-            vcpus: header.vms.iter().map(|vm| vm.vcpus.len()).collect(),
+            sizes: Sizes::of(header),
             last: 0,
             events: 0,
             dropped: 0,
@@ -168,10 +170,10 @@ impl Progress {
                 before: self.last,
             });
         }
-        let vcpus = self.vcpus.get(usize::from(event.place.vm));
-        if vcpus.is_none_or(|&vcpus| usize::from(event.place.vcpu) >= vcpus) {
-            return Err(WriteError::NoSuchVcpu(event.place));
-        }
+        self.sizes.check(event).map_err(|lack| match lack {
+            Lack::Vcpu(place) => WriteError::NoSuchVcpu(place),
+            other => WriteError::Lack(other),
+        })?;
         self.last = event.at;
         self.events += 1;
         if let What::Gap { dropped } = event.what {

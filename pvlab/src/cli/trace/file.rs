@@ -5,7 +5,7 @@ use crate::cli::error::CliError;
 use crate::publish::{Draft, Target, in_place, places};
 use crate::trace::account::{Account, Accountant};
 use crate::trace::batch::Batched;
-use crate::trace::header::{End, Header};
+use crate::trace::header::{End, Header, Sizes};
 use crate::trace::sink::{self, Format, Sink, WriteError};
 use crate::trace::{CollectError, Collector, Event, Merged};
 use std::fs::File;
@@ -176,7 +176,14 @@ fn merge(
 ) -> Result<(Merged, Option<Result<End, WriteError>>), CollectError> {
     let mut sink = sink.map(Batched::before);
     let mut failed = None;
-    let merged = collector.merge(|event: &Event| {
+    let sizes = Sizes::of(header);
+    let mut stray = 0;
+    let mut merged = collector.merge(|event: &Event| {
+        // A guest that overwrote its ring may name anything.
+        if sizes.check(event).is_err() {
+            stray += 1;
+            return Ok(());
+        }
         each(event);
         if let Some(at_work) = &mut sink
             && let Err(error) = at_work.event(event)
@@ -186,6 +193,8 @@ fn merge(
         }
         Ok::<_, CollectError>(())
     })?;
+    merged.malformed += stray;
+    merged.events -= stray;
     let end = End {
         end_ns: merged.end_ns,
         lost_switches: collector.lost_switches(),
