@@ -194,7 +194,7 @@ fn what_cannot_be_done_is_one_clear_line() {
         (
             "trace --lock tas -o /nonexistent/run.pftrace",
             1,
-            "cannot create",
+            "cannot write",
         ),
         ("trace --lock tas --ring 16 -o x", 2, "too small"),
         ("trace --lock tas --lock-count 5000", 2, "at most"),

@@ -6,6 +6,7 @@
 
 use super::in_place;
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::retry_on_intr;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Seek};
@@ -62,7 +63,7 @@ impl Draft {
             };
             // Where there are no locks, nobody else takes it for left behind either. Where there are,
             // somebody may have done so before it was locked, and has removed it by now.
-            let _ = flock(&file, FlockOperation::LockExclusive);
+            let _ = retry_on_intr(|| flock(&file, FlockOperation::LockExclusive));
             if file.metadata()?.nlink() == 0 {
                 continue;
             }

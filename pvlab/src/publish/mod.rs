@@ -16,6 +16,7 @@ pub use draft::{Draft, Unpublished};
 pub use kept::{Kept, keep, places};
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::retry_on_intr;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -171,7 +172,7 @@ impl Target {
 pub(crate) fn in_place(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().write(true).open(path)?;
     // Where there are no locks, two of us at the same time are not prevented.
-    let _ = flock(&file, FlockOperation::LockExclusive);
+    let _ = retry_on_intr(|| flock(&file, FlockOperation::LockExclusive));
     file.set_len(0)?;
     Ok(file)
 }

@@ -8,8 +8,8 @@ use pvlock::qspinlock::pv;
 use std::fmt;
 use std::io;
 use std::time::Duration;
-use vmm::VmmError;
 use vmm::region::{QueueNode, RegionError};
+use vmm::{VmmError, remedy};
 
 /// Locks and vCPUs shown of a stuck VM.
 const SHOWN: usize = 64;
@@ -21,10 +21,10 @@ pub enum RunError {
     #[error("interrupted before the measurement started")]
     Interrupted,
     /// The control plane could not be set up.
-    #[error("cannot set up the control plane: {0}")]
+    #[error("cannot set up the control plane: {}{}", .0, remedy(.0.raw_os_error()))]
     Control(#[source] io::Error),
     /// The noise could not be started.
-    #[error("cannot start the noise threads: {0}")]
+    #[error("cannot start the noise threads: {}{}", .0, remedy(.0.raw_os_error()))]
     Noise(#[source] io::Error),
     /// Real-time scheduling was refused.
     #[error(
