@@ -347,12 +347,12 @@ fn schedule_files_go_through_the_limits_of_options() {
         (
             "\"section\": 2",
             "\"section\": 0",
-            "simulated.rules.0.section or wake is 0",
+            "simulated.rules.0.deschedule_holder.section is 0",
         ),
         (
             "\"vcpu\": 0",
             "\"vcpu\": 4294967295",
-            "simulated.rules.0.vcpu is 4294967295",
+            "simulated.rules.0.deschedule_holder.vcpu is 4294967295",
         ),
         (
             "\"placement\": \"pinned\"",

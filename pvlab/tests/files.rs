@@ -90,6 +90,13 @@ fn the_reader_of_a_named_pipe_gets_the_trace_and_its_end() {
         assert_eq!(json(stdout(&output))["sum_violations"], 0);
         assert_eq!(stderr(&output), "", "complete");
     }
+    // So does that of a schedule, which is written twice to a file: once.
+    let script = "mkfifo $2-1; \"$1\" run --lock tas --vcpus 2 --machine sim:here --iterations 5 \
+                  --warm-up 10us --save-schedule $2-1 >/dev/null & \
+                  timeout 60 cat $2-1; wait $!";
+    let output = shell(script, &[pipe]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(json(stdout(&output))["outcome"], "fine");
     // A run that fails ends the pipe too.
     let script = "mkfifo $2-2; timeout 60 cat $2-2 & \"$1\" run --machine sim:here --lock busted \
                   --vcpus 2 --iterations 20 --format json -o $2-2; wait $!";

@@ -84,13 +84,13 @@ fn dispatch(cli: Cli) -> Result<u8, CliError> {
             Ok(DONE)
         }
         Command::Locks(args) => {
-            output::Target::Stdout.write(&locks::locks(args.format.into()))?;
+            output::Target::print(&locks::locks(args.format.into()))?;
             Ok(DONE)
         }
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "pvlab", &mut script);
-            output::Target::Stdout.write(&String::from_utf8_lossy(&script))?;
+            output::Target::print(&String::from_utf8_lossy(&script))?;
             Ok(DONE)
         }
     }

@@ -4,7 +4,7 @@ use super::args::{FormatArg, ReportArgs};
 use super::error::{CliError, Usage};
 use super::output::Target;
 use super::run::{How, carry_out};
-use super::{BROKEN, DONE, values};
+use super::{BROKEN, DONE, complain, values};
 use crate::host::Host;
 use crate::report::to_json;
 use crate::scenario::{MachineKind, Scenario};
@@ -62,14 +62,14 @@ struct File {
 }
 
 /// A file that is to tell what came out.
-pub(super) struct Saved<'a> {
-    path: &'a Path,
+pub(super) struct Saved {
+    target: Target,
     scenario: Scenario,
 }
 
-impl Saved<'_> {
+impl Saved {
     fn write(&self, outcome: Option<String>) -> Result<(), CliError> {
-        Target::check(Some(self.path))?.write(&to_json(&File {
+        self.target.write(&to_json(&File {
             schema: SCHEMA.to_owned(),
             scenario: self.scenario.clone(),
             outcome,
@@ -77,15 +77,20 @@ impl Saved<'_> {
         Ok(())
     }
 
-    /// Adds what came out.
-    pub(super) fn came_out(&self, result: &Result<u8, CliError>) -> Result<(), CliError> {
-        let outcome = match result {
+    /// Adds what came out; that it cannot be added does not hide that.
+    pub(super) fn came_out(&self, result: Result<u8, CliError>) -> Result<u8, CliError> {
+        let outcome = match &result {
             Ok(DONE) => "fine".to_owned(),
             Ok(BROKEN) => "mutual exclusion broken".to_owned(),
             Ok(_) => "interrupted".to_owned(),
             Err(error) => error.to_string(),
         };
-        self.write(Some(outcome))
+        match (self.write(Some(outcome)), &result) {
+            (Err(unsaved), Err(_)) => complain(&format!("error: {unsaved}")),
+            (Err(unsaved), Ok(_)) => return Err(unsaved),
+            (Ok(()), _) => {}
+        }
+        result
     }
 }
 
@@ -132,12 +137,12 @@ pub enum ScheduleError {
     },
 }
 
-/// Puts the schedule into the scenario, and saves it, as the options say. It is saved before anything runs,
-/// so that it is there whatever happens.
-pub(super) fn apply<'a>(
-    args: &'a ScheduleArgs,
+/// Puts the schedule into the scenario, and saves it, as the options say. A file is saved before anything
+/// runs, so that it is there whatever happens.
+pub(super) fn apply(
+    args: &ScheduleArgs,
     scenario: &mut Scenario,
-) -> Result<Option<Saved<'a>>, CliError> {
+) -> Result<Option<Saved>, CliError> {
     let rules: Vec<_> = args
         .deschedule
         .iter()
@@ -164,10 +169,13 @@ pub(super) fn apply<'a>(
         return Ok(None);
     };
     let saved = Saved {
-        path,
+        target: Target::check(Some(path))?,
         scenario: scenario.clone(),
     };
-    saved.write(None)?;
+    // A stream takes one file only: that with what came out.
+    if saved.target.is_file() {
+        saved.write(None)?;
+    }
     Ok(Some(saved))
 }
 

@@ -42,6 +42,9 @@ pub enum OutputError {
         /// What the system says.
         source: io::Error,
     },
+    /// Standard output cannot be written.
+    #[error("cannot write to standard output: {0}")]
+    Stdout(#[source] io::Error),
     /// In the end it could not be written.
     #[error("cannot write {name}: {source}; {kept}")]
     Lost {
@@ -138,6 +141,19 @@ impl Target {
             source,
             kept: keep(self.file_name(), bytes, self.is_stdout()),
         })
+    }
+
+    /// Writes what can be had again at any time to standard output, whose reader may have had enough.
+    ///
+    /// # Errors
+    /// If it cannot be written; it is not kept elsewhere then.
+    pub fn print(text: &str) -> Result<(), OutputError> {
+        write_stream(io::stdout().lock(), text.as_bytes()).map_err(OutputError::Stdout)
+    }
+
+    /// Whether it is a regular file.
+    pub fn is_file(&self) -> bool {
+        matches!(self, Self::File(_) | Self::InPlace(_))
     }
 
     /// Whether it is standard output.

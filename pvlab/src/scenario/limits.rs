@@ -9,6 +9,7 @@ use super::{
 use guest::abi::{Dispatch, KICK_PAGES, MAX_TASKS};
 use guest::workload::nested::MAX_CONTEXTS;
 use guest::workload::torture::MOST_NESTED;
+use sim::Rule;
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -128,12 +129,21 @@ impl Scenario {
             return Ok(());
         };
         let most = self.vms.iter().map(|vm| vm.vcpus).max().unwrap_or(0);
-        within("simulated.rules", simulated.rules.len(), 0, MOST_RULES)?;
+        within(
+            "the number of simulated.rules",
+            simulated.rules.len(),
+            0,
+            MOST_RULES,
+        )?;
         for (i, rule) in simulated.rules.iter().enumerate() {
-            let field = |name: &str| format!("simulated.rules.{i}.{name}");
+            let (kind, number) = match rule {
+                Rule::DescheduleHolder { .. } => ("deschedule_holder", "section"),
+                Rule::DelayWake { .. } => ("delay_wake", "wake"),
+            };
+            let field = |name: &str| format!("simulated.rules.{i}.{kind}.{name}");
             let last = u32::try_from(most.saturating_sub(1)).unwrap_or(u32::MAX);
             within(&field("vcpu"), rule.vcpu(), 0, last)?;
-            within(&field("section or wake"), rule.number(), 1, u64::MAX)?;
+            within(&field(number), rule.number(), 1, u64::MAX)?;
             within(&field("ns"), rule.ns(), 1, whole_ns(LONGEST_PIECE))?;
         }
         Ok(())
@@ -144,7 +154,7 @@ impl Scenario {
             MachineKind::Kvm => MOST_KVM_VCPUS,
             MachineKind::Threads | MachineKind::Simulated => MOST_WORD_VCPUS,
         };
-        within("vms", self.vms.len(), 1, MOST_VMS)?;
+        within("the number of vms", self.vms.len(), 1, MOST_VMS)?;
         for (i, vm) in self.vms.iter().enumerate() {
             within(&format!("vms.{i}.vcpus"), vm.vcpus, 1, most)?;
             if vm.lock.dispatch == Dispatch::Patched && self.machine != MachineKind::Kvm {
@@ -152,7 +162,7 @@ impl Scenario {
                 return Err(fault(format!("vms.{i}.lock"), vm.lock, limit));
             }
         }
-        within("all vcpus", self.vcpus(), 1, MOST_VCPUS)
+        within("the number of all vcpus", self.vcpus(), 1, MOST_VCPUS)
     }
 
     fn check_cpus(&self) -> Checked {

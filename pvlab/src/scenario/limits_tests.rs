@@ -59,7 +59,11 @@ fn a_field_out_of_its_limits_is_named_with_them() {
             json!("tas"),
             "workload.mix.read_share is 0.5: 'tas' cannot be read",
         ),
-        ("/vms", json!([]), "vms is 0: it may be 1 to 4096"),
+        (
+            "/vms",
+            json!([]),
+            "the number of vms is 0: it may be 1 to 4096",
+        ),
         (
             "/noise",
             huge.clone(),
@@ -163,17 +167,17 @@ fn a_field_out_of_its_limits_is_named_with_them() {
         (
             "/simulated/rules/0",
             json!({"delay_wake": {"vcpu": 2, "wake": 1, "ns": 1}}),
-            "simulated.rules.0.vcpu is 2: it may be 0 to 1",
+            "simulated.rules.0.delay_wake.vcpu is 2: it may be 0 to 1",
         ),
         (
             "/simulated/rules/0",
             json!({"delay_wake": {"vcpu": 1, "wake": 0, "ns": 1}}),
-            "simulated.rules.0.section or wake is 0",
+            "simulated.rules.0.delay_wake.wake is 0",
         ),
         (
             "/simulated/rules/0",
             json!({"delay_wake": {"vcpu": 1, "wake": 1, "ns": u64::MAX}}),
-            "simulated.rules.0.ns is",
+            "simulated.rules.0.delay_wake.ns is",
         ),
         (
             "/torture",

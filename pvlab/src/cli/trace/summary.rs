@@ -40,7 +40,7 @@ pub(super) fn summarise(args: &TraceArgs, path: &Path) -> Result<u8, CliError> {
         }
     }
     text += &report::account::account(&account, format);
-    Target::Stdout.write(&text)?;
+    Target::print(&text)?;
     if let Some(warning) = summary.warning() {
         complain(&format!("warning: {warning}"));
     }
