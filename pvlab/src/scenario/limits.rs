@@ -40,6 +40,8 @@ pub const MOST_RULES: usize = 10_000;
 pub const MOST_CPU: usize = u16::MAX as usize;
 /// A piece of work, a hold, a warm-up: longer ones have no use, and their sums still fit.
 pub const LONGEST_PIECE: Duration = Duration::from_secs(3600);
+/// A run on a simulated machine, whose clock counts picoseconds in 64 bits.
+pub const LONGEST_SIMULATED: Duration = Duration::from_secs(100 * 24 * 3600);
 /// A run.
 pub const LONGEST_RUN: Duration = Duration::from_secs(366 * 24 * 3600);
 
@@ -97,6 +99,12 @@ impl Scenario {
         if let Some(preempt) = self.preempt {
             within("preempt.ns", preempt.ns, 1, u32::MAX)?;
             within("preempt.share", preempt.share, 0.0, 1.0)?;
+        }
+        let demanded = self.preempt.is_some()
+            || (self.simulated.as_ref()).is_some_and(|simulated| !simulated.rules.is_empty());
+        if demanded && (self.torture.is_some() || self.bench.is_some()) {
+            let limit = "torture and microbenchmarks have no preemption on demand";
+            return Err(fault("preempt or simulated.rules", "there", limit));
         }
         match (self.torture, self.bench) {
             (Some(torture), None) => self.check_torture(torture),
@@ -214,7 +222,22 @@ impl Scenario {
             let limit = "it must be longer than one turn of critical section and outside work";
             return Err(fault("watchdog_ns", whole_ns(self.watchdog), limit));
         }
-        Ok(())
+        if self.machine != MachineKind::Simulated {
+            return Ok(());
+        }
+        // Everybody waits for everybody, each time.
+        let turns = whole_ns(turn)
+            .saturating_mul(self.length.iterations())
+            .saturating_mul(self.vcpus() as u64);
+        let longest = whole_ns(LONGEST_SIMULATED);
+        match self.length {
+            Length::Duration(time) => within("length.duration_ns", whole_ns(time), 1, longest),
+            Length::Iterations(n) if turns > longest => {
+                let limit = "so many turns of that length are more time than can be simulated";
+                Err(fault("length.iterations", n, limit))
+            }
+            Length::Iterations(_) => Ok(()),
+        }
     }
 
     fn check_workload(&self, workload: &Workload) -> Checked {
@@ -301,7 +324,7 @@ impl Scenario {
         within("bench.pauses", bench.pauses, 0, MOST_PAUSES)?;
         for vm in &self.vms {
             let locks = bench.workload.locks(vm.vcpus, bench.threads);
-            within("workload.locks", self.workload.locks, locks, usize::MAX)?;
+            within("workload.locks", self.workload.locks, locks, locks)?;
         }
         Ok(())
     }

@@ -183,22 +183,96 @@ fn a_field_out_of_its_limits_is_named_with_them() {
             "/torture",
             json!({"long_hold_ns": 0, "nested_locks": 9, "acquire_limit_ns": 0, "stutter_ns": 0,
                    "shuffle_interval_ns": 0, "writer_fifo": false}),
-            "torture.nested_locks is 9: it may be 0 to 8",
+            "preempt or simulated.rules is there",
         ),
         (
             "/bench",
             json!({"workload": "rwsem-bench", "threads": huge, "pauses": 0}),
-            "bench.threads is 4000000000",
+            "torture and microbenchmarks have no preemption on demand",
         ),
         (
             "/bench",
             json!({"workload": "futex-hash", "threads": 1, "pauses": 0}),
-            "workload.locks is 1: it may be 512 to",
+            "preempt or simulated.rules is there",
         ),
     ] {
         let refused = with(pointer, value.clone()).unwrap_err();
         assert!(refused.contains(told), "{pointer} {value}: {refused}");
     }
+}
+
+#[test]
+fn microbenchmarks_and_torture_have_limits_of_their_own() {
+    let mut plain = serde_json::to_value(fixture::scenario(LockKind::QRwLock)).unwrap();
+    let mut with = |name: &str, value: Value| {
+        plain["bench"] = Value::Null;
+        plain["torture"] = Value::Null;
+        plain[name] = value;
+        let scenario: Scenario = serde_json::from_value(plain.clone()).unwrap();
+        scenario.check().map_err(|e| e.to_string())
+    };
+    let bench = |kind: &str, threads: u64, pauses: u64| json!({"workload": kind, "threads": threads, "pauses": pauses});
+    let torture = |nested: u64, hold: u64| {
+        json!({"long_hold_ns": hold, "nested_locks": nested, "acquire_limit_ns": 0, "stutter_ns": 0,
+               "shuffle_interval_ns": 0, "writer_fifo": false})
+    };
+    assert_eq!(with("bench", bench("rwsem-bench", 8, 0)), Ok(()));
+    assert_eq!(with("torture", torture(0, 1000)), Ok(()));
+    for (name, value, told) in [
+        (
+            "bench",
+            bench("rwsem-bench", 4_000_000_000, 0),
+            "bench.threads is 4000000000",
+        ),
+        ("bench", bench("rwsem-bench", 0, 0), "bench.threads is 0"),
+        (
+            "bench",
+            bench("rwsem-bench", 8, u64::MAX),
+            "bench.pauses is",
+        ),
+        (
+            "bench",
+            bench("futex-hash", 8, 0),
+            "workload.locks is 1: it may be 512 to 512",
+        ),
+        (
+            "bench",
+            bench("pipe", 3, 0),
+            "bench.threads is 3: pipes take pairs",
+        ),
+        (
+            "torture",
+            torture(9, 0),
+            "torture.nested_locks is 9: it may be 0 to 8",
+        ),
+        (
+            "torture",
+            torture(8, 0),
+            "workload.locks is 1: it may be 9 to 9",
+        ),
+        ("torture", torture(0, u64::MAX), "torture.long_hold_ns is"),
+        ("torture", torture(0, 10_000_000_000), "watchdog_ns is"),
+    ] {
+        let refused = with(name, value.clone()).unwrap_err();
+        assert!(refused.contains(told), "{name} {value}: {refused}");
+    }
+}
+
+#[test]
+fn a_simulated_clock_does_not_run_out() {
+    let year = 365 * 24 * 3_600_000_000_000_u64;
+    let refused = with("/length", json!({"duration_ns": year})).unwrap_err();
+    assert!(refused.contains("length.duration_ns"), "{refused}");
+    let mut long: Scenario = serde_json::from_value(good()).unwrap();
+    long.length = Length::Iterations(1_000_000);
+    assert_eq!(long.check(), Ok(()));
+    long.workload.critical_ns = whole_ns(LONGEST_PIECE);
+    long.watchdog = 2 * LONGEST_PIECE;
+    let refused = long.check().unwrap_err().to_string();
+    assert!(
+        refused.contains("more time than can be simulated"),
+        "{refused}"
+    );
 }
 
 #[test]
