@@ -3,10 +3,9 @@
 //! Each parameter is defined once, in the list below, with its unit. A preset (a TOML file) gives all
 //! of them; any can be changed by name.
 
+use crate::text::read_text;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::Path;
 
 /// What a parameter's value is measured in.
@@ -199,20 +198,6 @@ pub struct Spec {
 
 /// Largest file of a preset, bytes.
 const LARGEST: u64 = 1 << 20;
-
-/// Reads a text file of at most `most` bytes, and not more of anything else.
-///
-/// # Errors
-/// If it cannot be read, is larger, or no text.
-pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
-    let mut text = String::new();
-    let read = File::open(path)?.take(most + 1).read_to_string(&mut text)?;
-    if read as u64 > most {
-        let why = format!("it is larger than {} MiB", most >> 20);
-        return Err(io::Error::other(why));
-    }
-    Ok(text)
-}
 
 /// Most hardware threads of a machine.
 pub const MAX_CPUS: usize = 1024;

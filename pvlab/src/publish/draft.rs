@@ -131,7 +131,9 @@ impl Draft {
             ErrorKind::ResourceBusy | ErrorKind::PermissionDenied | ErrorKind::CrossesDevices => {
                 let target = in_place(&self.target).map_err(|_| error)?;
                 self.copy_to(&target)?;
-                fs::remove_file(&self.path)
+                // The file is complete; a directory that may not be written by now keeps the draft too.
+                let _ = fs::remove_file(&self.path);
+                Ok(())
             }
             _ => Err(error),
         }
