@@ -103,6 +103,8 @@ fn memory_that_is_not_there_is_told_with_its_remedy() {
         );
         refused(limit, &line, false, &["memory"]);
     }
+    let line = "run --machine sim:here --lock tas --vcpus 4000 --iterations 1";
+    refused("ulimit -v 200000", line, false, &["ulimit -v"]);
     let many = "--vm lock=tas,vcpus=16 ".repeat(40);
     let line = format!("trace {many} --machine threads --duration 10ms --ring 1048576");
     refused(limit, &line, false, &["ulimit -v"]);

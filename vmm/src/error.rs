@@ -20,7 +20,7 @@ pub enum VmmError {
     )]
     NoPermission,
     /// The KVM device could not be opened for another reason.
-    #[error("cannot open /dev/kvm: {0}")]
+    #[error("cannot open /dev/kvm: {}{}", .0, remedy(Some(.0.errno())))]
     OpenKvm(#[source] kvm_ioctls::Error),
     /// The KVM API is not the one everybody has used since 2007.
     #[error("/dev/kvm offers API version {0}, version 12 is needed")]
