@@ -46,7 +46,7 @@ pub enum OutputError {
     #[error("cannot write to standard output: {0}")]
     Stdout(#[source] io::Error),
     /// In the end it could not be written.
-    #[error("cannot write {name}: {source}; {kept}")]
+    #[error("cannot write to {name}: {source}; {kept}")]
     Lost {
         /// Where it should have gone.
         name: String,
@@ -164,7 +164,7 @@ impl Target {
     /// What to call it.
     pub fn name(&self) -> String {
         match self {
-            Self::Stdout => "to standard output".to_owned(),
+            Self::Stdout => "standard output".to_owned(),
             Self::File(path) | Self::InPlace(path) | Self::Stream(path, _) => {
                 path.display().to_string()
             }
