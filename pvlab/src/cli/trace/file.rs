@@ -8,6 +8,7 @@ use crate::trace::batch::Batched;
 use crate::trace::header::{End, Header, Sizes};
 use crate::trace::sink::{self, Format, Sink, WriteError};
 use crate::trace::{CollectError, Collector, Event, Merged};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -72,6 +73,14 @@ impl Destination {
     /// Whether the trace goes to standard output, where then nothing else may go.
     pub(super) fn is_stdout(&self) -> bool {
         self.target.is_stdout()
+    }
+
+    /// What a file is to be called that takes its place.
+    fn file_name(&self) -> &OsStr {
+        match &self.target {
+            Target::Stdout => OsStr::new("trace"),
+            other => other.file_name(),
+        }
     }
 
     /// The directory of the file, where there will have to be room anyway.
@@ -234,14 +243,14 @@ fn settle(
                     return Err(lost(why, whole(&draft.leave())));
                 }
                 let copy = |path: &PathBuf| File::create_new(path).and_then(|f| draft.copy_to(&f));
-                let kept = places(destination.target.file_name()).find(|path| copy(path).is_ok());
+                let kept = places(destination.file_name()).find(|path| copy(path).is_ok());
                 Err(lost(why, kept.map_or_else(nowhere, |path| whole(&path))))
             }
         },
         (Err(error), None) if error.is_reader_gone() => Ok(None),
         (Err(error), draft) => {
             let again = |path: &PathBuf| write_again(collector, header, path, destination.format);
-            let kept = places(destination.target.file_name()).find(again);
+            let kept = places(destination.file_name()).find(again);
             let kept = match (kept, draft, &error) {
                 (Some(path), _, _) => whole(&path),
                 (None, Some(draft), WriteError::Write { written, .. }) if *written > 0 => format!(
