@@ -39,9 +39,9 @@ fn kept(message: &str) -> PathBuf {
 #[test]
 fn what_was_measured_is_kept_when_its_file_cannot_be_replaced_in_the_end() {
     let lines = [
-        "run --machine threads --lock tas --vcpus 2 --critical 20us --outside 20us --duration 700ms --format json",
-        "trace --machine threads --lock pv-qspinlock --vcpus 2 --critical 20us --outside 20us --duration 700ms --format json-lines",
-        "trace --machine threads --lock pv-qspinlock --vcpus 2 --critical 20us --outside 20us --duration 700ms --format perfetto",
+        "run --machine threads --lock tas --vcpus 2 --critical 20us --outside 20us --duration 1200ms --format json",
+        "trace --machine threads --lock pv-qspinlock --vcpus 2 --critical 20us --outside 20us --duration 1200ms --format json-lines",
+        "trace --machine threads --lock pv-qspinlock --vcpus 2 --critical 20us --outside 20us --duration 1200ms --format perfetto",
     ];
     for line in lines {
         let scratch = tempfile::tempdir().unwrap();
