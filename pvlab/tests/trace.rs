@@ -5,7 +5,7 @@
 mod commands;
 mod machines;
 
-use commands::{pvlab, stderr};
+use commands::{command, pvlab, stderr};
 use machines::machines;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -221,7 +221,12 @@ fn what_cannot_be_done_is_one_clear_line() {
 
 #[test]
 fn a_full_disk_is_reported() {
-    let output = pvlab("trace --machine threads --lock tas --vcpus 2 --duration 20ms -o /dev/full");
+    let temporary = tempfile::tempdir().unwrap();
+    let line = "trace --machine threads --lock tas --vcpus 2 --duration 20ms -o /dev/full";
+    let output = command(line)
+        .env("TMPDIR", temporary.path())
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(
         stderr(&output).contains("No space left"),
