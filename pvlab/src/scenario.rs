@@ -1,8 +1,10 @@
 //! What to run: everything that defines a run, and nothing about how it went.
 
 mod bench;
+pub mod limits;
 
 pub use bench::{Bench, BenchKind};
+pub use limits::ScenarioError;
 
 use crate::selection::Offered;
 use guest::abi::Dispatch;

@@ -28,7 +28,10 @@ const RUN_QUEUE: usize = offset_of!(VcpuArea, run_queue);
 #[derive(Debug, thiserror::Error)]
 pub enum RegionError {
     /// The memory could not be mapped.
-    #[error("cannot map {bytes} bytes of guest memory: {source}")]
+    #[error(
+        "cannot map {bytes} bytes of guest memory: {source}; use fewer vCPUs, locks or VMs, or a smaller \
+         --ring, or raise 'ulimit -v'"
+    )]
     Map {
         /// Bytes asked for.
         bytes: usize,

@@ -45,6 +45,7 @@ impl Control {
     /// Of a `simulated` machine the time is virtual: it stands still while there is anything to do, and
     /// goes on to the next timer when there is not, by whole milliseconds. The machine follows it.
     fn new(simulated: bool) -> std::io::Result<Self> {
+        super::room::for_control()?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .start_paused(simulated)

@@ -9,6 +9,7 @@ mod error;
 mod intervals;
 mod live;
 mod measure;
+mod room;
 mod run;
 mod snapshot;
 mod tasks;

@@ -41,6 +41,7 @@ impl<'a> Run<'a> {
         scenario: &'a Scenario,
         collector: Option<&'a mut Collector>,
     ) -> Result<Self, RunError> {
+        scenario.check()?;
         let records = collector.as_ref().map_or(0, |c| c.records());
         let launched = Instant::now();
         let mut vms = Vec::new();
