@@ -37,8 +37,13 @@ fn ratios_are_taken_within_each_round() {
     assert_eq!((ratio.median, ratio.verdict), (2.0, Verdict::Faster));
     let throughput = tas.throughput.as_ref().unwrap();
     assert_eq!(
-        (throughput.median, throughput.lo, throughput.hi),
-        (400.0, Some(200.0), Some(800.0))
+        (throughput.median, throughput.interval.unwrap().method),
+        (400.0, "student_t_log")
+    );
+    // Twice as much each time: 400 * 2^(+-4.3027/sqrt 3).
+    assert!(
+        (throughput.lo.unwrap() - 71.5).abs() < 0.1,
+        "{throughput:?}"
     );
     assert_eq!(tas.summary.acquisitions, 1400);
     assert_eq!(tas.summary.contended, 700);

@@ -43,7 +43,7 @@ pub struct ValidationCell {
 pub struct Side {
     /// Acquisitions per second: median over the rounds.
     pub acquisitions_per_s: f64,
-    /// Its 95 % interval, from the rounds.
+    /// 95 % interval of a typical round: Student's t on the logarithms.
     pub interval: Option<(f64, f64)>,
     /// Halts per second, over all rounds.
     pub halts_per_s: f64,
@@ -61,7 +61,7 @@ impl Side {
         let summary = Summary::of(&runs);
         Self {
             acquisitions_per_s: stats::median(&rates).unwrap_or(0.0),
-            interval: stats::bootstrap_median(&rates, 1).map(|Interval { lo, hi }| (lo, hi)),
+            interval: stats::ratio_interval(&rates).map(|Interval { lo, hi }| (lo, hi)),
             halts_per_s: summary.rate(summary.halts),
             kicks_per_s: summary.rate(summary.kicks),
         }
