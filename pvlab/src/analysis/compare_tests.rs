@@ -311,7 +311,7 @@ fn yields_that_mostly_give_nothing_are_warned_about() {
     for (futile, warned) in [(51, true), (50, false)] {
         let mut record = record(Tas, 20);
         for (counter, n) in [(Counter::Yields, 100), (Counter::FutileYields, futile)] {
-            let counters = &mut record.vms[0].vcpus[0].counters;
+            let counters = &mut record.vms[0].vcpus[0].whole.counters;
             counters.insert(counter.name().to_owned(), n);
         }
         let warnings = crate::analysis::warnings_of_run(&record);

@@ -6,7 +6,7 @@ use super::doc::{Block, Table, render};
 use super::headline::{achieved, headline, starts, workload};
 use super::human::{count, or_dash, rate, rates, ratio, share};
 use super::mix;
-use super::run::wait_cells;
+use super::run::{cut_off, wait_cells};
 use super::{Context, Format, Machine, to_json};
 use crate::analysis::{Comparison, Ended, Exclusion, LockResult, Plan, Summary, Warning};
 use crate::scenario::Lock;
@@ -169,6 +169,7 @@ impl CompareReport {
             Block::Table(self.events()),
         ];
         let named = results.iter().map(|r| (r.lock.clone(), &r.summary));
+        blocks.extend(cut_off(named.clone()).map(|line| Block::Lines(vec![line])));
         blocks.extend(mix::blocks(&plan.run, named));
         blocks.push(Block::Lines(
             warnings
@@ -181,8 +182,8 @@ impl CompareReport {
 
     fn throughput(&self) -> Table {
         let title = format!(
-            "Throughput of all vCPUs together, and its ratio to {} in the same round (median, 95 % \
-             interval)",
+            "Throughput of all vCPUs together, and its ratio to {} in the same round (median; 95 % \
+             interval by Student's t on logarithms)",
             self.comparison.baseline()
         );
         let mut table = Table::new(
@@ -271,8 +272,8 @@ impl CompareReport {
                 rate(summary.rate(summary.spurious_wakes)),
                 yields(kind, summary),
                 futile_yields(kind, summary),
-                rate(summary.rate(summary.all_exits())),
-                format!("{:.2}", summary.rate(summary.cpu_ns) / 1e9),
+                rate(summary.exits_per_s()),
+                format!("{:.2}", summary.cpus()),
             ]);
         }
         table.without_empty_columns("-")
