@@ -1,5 +1,6 @@
 //! A comparison of locks, from the records of its rounds.
 
+use super::bistable::Bistable;
 use super::plan::Plan;
 use super::stats::{self, Interval, Support};
 use super::summary::{Run, Summary};
@@ -63,6 +64,8 @@ pub struct Throughput {
     pub hi: Option<f64>,
     /// What the interval is.
     pub interval: Option<Support>,
+    /// The two states that the rounds were in, if they fall into two: the median is of one of them.
+    pub bistable: Option<Bistable>,
     /// The unit, always "acquisitions/s".
     pub unit: &'static str,
     /// Each round's.
@@ -128,6 +131,8 @@ impl Comparison {
         for (lock, result) in results.iter().enumerate() {
             let records: Vec<_> = rounds.iter().filter_map(|round| round.get(lock)).collect();
             warnings.extend(warning::of_lock(&plan, lock, &result.summary, &records));
+            let states = result.throughput.as_ref().and_then(|t| t.bistable);
+            warnings.extend(states.map(|states| warning::bistable(&result.lock, states)));
         }
         Self {
             plan,
@@ -196,6 +201,7 @@ fn throughput(runs: &[Run<'_>]) -> Option<Throughput> {
         lo: interval.map(|(interval, _)| interval.lo.min(median)),
         hi: interval.map(|(interval, _)| interval.hi.max(median)),
         interval: interval.map(|(_, support)| support),
+        bistable: Bistable::of(&rounds),
         unit: "acquisitions/s",
         rounds,
     })

@@ -1,6 +1,7 @@
 //! From records to figures that can be relied on.
 
 pub mod bench;
+mod bistable;
 mod compare;
 mod plan;
 mod sharing;
@@ -12,6 +13,7 @@ mod validation;
 pub mod waits;
 mod warning;
 
+pub use bistable::Bistable;
 pub use compare::{Comparison, Ended, LockResult, Ratio, Throughput, Verdict};
 pub use plan::Plan;
 pub use sharing::{Sharing, Side};
@@ -21,7 +23,7 @@ pub use summary::{Exclusion, Fairness, Run, Summary};
 pub use validation::{Side as ValidationSide, ValidationCell};
 pub use waits::WaitNs;
 pub use warning::Warning;
-pub(crate) use warning::{NOT_MEASURED, never_told, of_run as warnings_of_run};
+pub(crate) use warning::{NOT_MEASURED, never_told, of_run as warnings_of_run, two_states};
 
 #[cfg(test)]
 pub(crate) mod fixture;

@@ -38,6 +38,12 @@ fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
     })
 }
 
+/// The geometric mean; `None` of nothing.
+pub fn geometric_mean(values: &[f64]) -> Option<f64> {
+    let logs: f64 = values.iter().map(|value| value.ln()).sum();
+    (!values.is_empty()).then(|| (logs / values.len() as f64).exp())
+}
+
 /// What an interval of several rounds is.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Support {

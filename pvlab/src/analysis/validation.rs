@@ -1,5 +1,6 @@
 //! How far a simulated machine is from a real one: the same cells on both.
 
+use super::bistable::Bistable;
 use super::stats::{self, Interval};
 use super::{Run, Summary};
 use crate::record::Record;
@@ -45,6 +46,8 @@ pub struct Side {
     pub acquisitions_per_s: f64,
     /// 95 % interval of a typical round: Student's t on the logarithms.
     pub interval: Option<(f64, f64)>,
+    /// The two states that the rounds were in, if they fall into two.
+    pub bistable: Option<Bistable>,
     /// Halts per second, over all rounds.
     pub halts_per_s: f64,
     /// Kicks per second.
@@ -62,6 +65,7 @@ impl Side {
         Self {
             acquisitions_per_s: stats::median(&rates).unwrap_or(0.0),
             interval: stats::ratio_interval(&rates).map(|Interval { lo, hi }| (lo, hi)),
+            bistable: Bistable::of(&rates),
             halts_per_s: summary.rate(summary.halts),
             kicks_per_s: summary.rate(summary.kicks),
         }

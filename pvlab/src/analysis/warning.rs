@@ -1,12 +1,13 @@
 //! What the reader of the figures must know, so that nobody is flattered or misled.
 
+use super::bistable::Bistable;
 use super::plan::Plan;
 use super::sharing::Side;
 use super::starving::Starving;
 use super::summary::{Run, Summary};
 use crate::host::format_cpu_list;
 use crate::record::{Record, StartReason};
-use crate::report::human::{count, time};
+use crate::report::human::{count, plural, rate, time};
 use crate::scenario::{Length, Lock, MachineKind, Placement, Scenario};
 use guest::abi::Counter;
 use serde::Serialize;
@@ -223,6 +224,33 @@ pub(crate) fn of_lock(
         ));
     }
     warnings
+}
+
+/// A warning about rounds that fall into two groups.
+pub(crate) fn bistable(lock: &str, states: Bistable) -> Warning {
+    Warning {
+        code: "bistable",
+        lock: Some(lock.to_owned()),
+        text: format!("{lock}: {}", two_states(states)),
+    }
+}
+
+/// What there is to say of two states of acquisitions per second.
+pub(crate) fn two_states(states: Bistable) -> String {
+    let Bistable {
+        low_rounds,
+        low,
+        high_rounds,
+        high,
+    } = states;
+    format!(
+        "two states, far apart: {} in {}, {} in {}; the median is of one of them, and an interval \
+         of both says little",
+        rate(low),
+        plural(low_rounds, "round"),
+        rate(high),
+        plural(high_rounds, "round")
+    )
 }
 
 /// Warnings about a single run of several VMs.
