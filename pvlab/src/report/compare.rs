@@ -203,7 +203,10 @@ impl CompareReport {
             let compared = result.ratio.as_ref();
             table.row(vec![
                 result.lock.to_owned(),
-                or_dash(throughput, |t| rate(t.median)),
+                or_dash(throughput, |t| match t.median {
+                    0.0 => "none".to_owned(),
+                    median => rate(median),
+                }),
                 or_dash(throughput.and_then(|t| t.lo.zip(t.hi)), rates),
                 or_dash(compared, |r| ratio(r.median)),
                 if result.is_baseline {
@@ -339,7 +342,7 @@ impl CompareReport {
                 csv::maybe(ratio.and_then(|r| r.hi)),
                 csv::maybe(ratio.map(|r| r.verdict.name())),
                 csv::maybe(summary.fairness.jain),
-                csv::maybe(summary.fairness.max_over_min),
+                csv::finite(summary.fairness.max_over_min),
                 csv::maybe(waits.map(|w| w.p50)),
                 csv::maybe(waits.map(|w| w.p99)),
                 csv::maybe(waits.map(|w| w.p999)),

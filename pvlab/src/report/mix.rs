@@ -179,7 +179,7 @@ pub(super) fn csv_cells(summary: &Summary) -> Vec<String> {
             csv::maybe(side.map(|side| side.acquisitions)),
             csv::maybe(side.and_then(|side| side.share)),
             csv::maybe(side.and_then(|side: &Side| side.fairness.jain)),
-            csv::maybe(side.and_then(|side| side.fairness.max_over_min)),
+            csv::finite(side.and_then(|side| side.fairness.max_over_min)),
         ]);
         cells.extend(csv_waits(side.and_then(|side| side.wait_ns)));
     }

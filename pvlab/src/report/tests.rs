@@ -227,14 +227,14 @@ fn a_broken_lock_is_cried_out_and_written_down() {
 }
 
 #[test]
-fn starvation_is_infinite_in_tables_and_null_in_json() {
+fn starvation_has_no_ratio_in_tables_and_null_in_json() {
     let mut record = fixture::record(LockKind::Tas, 1000);
     record.vms = vec![fixture::vm("tas", &[1000, 0])];
     let rounds = vec![vec![record.clone()], vec![record]];
     let plan = fixture::plan(&[LockKind::Tas], 0);
     let comparison = Comparison::new(plan, &rounds, Ended::Complete, None);
     let report = CompareReport::new(context(), comparison, Vec::new());
-    assert!(report.render(Format::Table).contains(" inf "));
+    assert!(report.render(Format::Table).contains(" none "));
     let json = json(&report.render(Format::Json));
     assert_eq!(json["results"][0]["fairness"]["max_over_min"], Value::Null);
     assert_eq!(json["results"][0]["fairness"]["jain"], 0.5);
