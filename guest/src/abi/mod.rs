@@ -1,7 +1,7 @@
 //! The host/guest contract: one region of memory, and doorbells.
 //!
 //! The host lays the region out ([`Layout`]), fills in [`Params`] and starts the vCPUs. From then on
-//! each word has one writer: the host writes [`Control`], a vCPU its own [`VcpuArea`], and the locks
+//! each word has one writer: the host writes [`Control`] (but for one word), a vCPU its own [`VcpuArea`], and the locks
 //! and their [`LockSlot`]s belong to whoever holds the lock. The host may read anything at any time.
 //!
 //! All numbers are little-endian; times are in ticks of the TSC unless their name says otherwise.
@@ -19,7 +19,7 @@ pub use doorbell::{Doorbell, EXIT_DONE, EXIT_PANIC, KICK_PAGES};
 pub use layout::Layout;
 pub use slot::{LOCK_BYTES, LockSlot};
 pub use task::{MAX_TASKS, RunQueue, TaskArea, task_state};
-pub use vcpu::{ASIDE, HISTS, LOG_BYTES, StealTime, Task, TraceRing, VcpuArea};
+pub use vcpu::{ASIDE, HISTS, LOG_BYTES, Mark, StealTime, Task, TraceRing, VcpuArea};
 
 use core::sync::atomic::AtomicU32;
 
@@ -27,7 +27,7 @@ use core::sync::atomic::AtomicU32;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"PVLABREG");
 
 /// Version of this contract. Raised by every change of layout or meaning.
-pub const VERSION: u64 = 10;
+pub const VERSION: u64 = 11;
 
 macro_rules! params {
     ($($(#[doc = $doc:literal])+ $field:ident,)+) => {
@@ -247,6 +247,8 @@ pub struct Control {
     pub preempted_is_reported: AtomicU32,
     /// Not 0 while vCPUs under torture are to halt between two turns.
     pub pause: AtomicU32,
+    /// 1 once a vCPU has made its fixed number of acquisitions. The only word here that vCPUs write.
+    pub first_done: AtomicU32,
 }
 
 /// Start of the region.

@@ -7,9 +7,9 @@ use super::choice::{self, Choice};
 use super::subject::{self, Subject, Visitor};
 use super::turn::{HIST_OUTSIDE, HIST_SCRATCH, turn};
 use super::{current_phase, nested, start, wait_for_stop};
-use crate::abi::{Counter, LockSlot, Params, VcpuArea, flags, phase};
+use crate::abi::{LockSlot, Params, VcpuArea, flags, phase};
 use crate::{Machine, machine, work};
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Relaxed, Release};
 
 /// One in this many turns has its work timed, and each of the first turns.
 const SAMPLE: u64 = 32;
@@ -66,6 +66,8 @@ impl Spin {
         let mut choice = Choice::new(params, vcpu.cpu);
         let mut now_in = phase::WARM_UP;
         let mut left = u64::MAX;
+        // Whether all vCPUs were still making a fixed number of acquisitions, when last looked.
+        let mut all_at_it = false;
         let mut turns = 0;
         loop {
             let phase = current_phase(vcpu);
@@ -74,10 +76,15 @@ impl Spin {
                     break;
                 }
                 now_in = phase;
-                begin_phase(vcpu);
+                begin_phase::<M>(vcpu, params);
                 if params.iterations > 0 {
                     left = params.iterations;
+                    all_at_it = true;
                 }
+            }
+            if all_at_it && vcpu.header().control.first_done.load(Relaxed) != 0 {
+                all_at_it = false;
+                vcpu.first_done.set(vcpu, M::now());
             }
 
             let slot = match slots {
@@ -97,7 +104,13 @@ impl Spin {
             turns += 1;
             left -= 1;
             if left == 0 {
-                vcpu.finished.store(M::now(), Relaxed);
+                let now = M::now();
+                if all_at_it {
+                    vcpu.first_done.set(vcpu, now);
+                    vcpu.header().control.first_done.store(1, Relaxed);
+                }
+                // Release pairs with the host's Acquire load: the mark is complete.
+                vcpu.finished.store(now, Release);
                 // Stay, halted, until everybody stops: the host still wants this vCPU's statistics.
                 wait_for_stop::<M>(vcpu);
                 break;
@@ -113,14 +126,13 @@ impl Spin {
 }
 
 /// Notes where this vCPU stands at the start of a phase.
-fn begin_phase(vcpu: &VcpuArea) {
+#[cold]
+fn begin_phase<M: Machine>(vcpu: &VcpuArea, params: &Params) {
     vcpu.wait_max.store(0, Relaxed);
     vcpu.read_wait_max.store(0, Relaxed);
-    let so_far = |counter: Counter| vcpu.counters[counter.index()].load(Relaxed);
-    vcpu.measured_from
-        .store(so_far(Counter::Acquisitions), Relaxed);
-    vcpu.measured_reads_from
-        .store(so_far(Counter::Reads), Relaxed);
+    if params.iterations > 0 {
+        vcpu.begun.set(vcpu, M::now());
+    }
 }
 
 /// One of several locks.

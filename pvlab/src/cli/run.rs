@@ -184,6 +184,9 @@ impl Observer for Watcher<'_> {
     }
 
     fn interval(&mut self, interval: &Interval) {
+        if self.closed {
+            return;
+        }
         if let Some(view) = &mut self.live {
             let text = view.draw(self.scenario, interval);
             self.progress.suspend(|| {

@@ -103,13 +103,18 @@ impl Control {
             };
             observer.phase("measuring");
             let from = run.begin_measurement()?;
+            let mut intervals = run.intervals(&from);
             let interrupted = tokio::select! {
                 biased;
                 () = &mut signalled => true,
-                measured = run.measure(options, observer) => { measured?; false }
+                measured = run.measure(options, observer, &mut intervals) => { measured?; false }
             };
             observer.phase("stopping");
-            run.finish(start, from, interrupted).await
+            let last: Option<(&mut _, &mut dyn Observer)> = match options.stat_interval {
+                Some(_) => Some((&mut intervals, observer)),
+                None => None,
+            };
+            run.finish(start, from, interrupted, last).await
         })
     }
 }

@@ -5,6 +5,7 @@
 //! that they get on.
 
 mod control;
+mod counted;
 mod error;
 mod intervals;
 mod live;
@@ -60,7 +61,7 @@ pub struct Interval {
 }
 
 /// What a VM did in an interval.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct IntervalVm {
     /// Lock acquisitions.
     pub acquisitions: u64,

@@ -1,5 +1,6 @@
 //! A run under way: its VMs, what their vCPUs say, and whether they get on.
 
+use super::counted::Kinds;
 use super::snapshot::{VmSnapshot, to_f64};
 use super::{RunError, Stuck};
 use crate::machine::{self, Noise, RunningVm};
@@ -198,7 +199,7 @@ impl<'a> Run<'a> {
         Ok(self
             .vms
             .iter()
-            .map(|vm| VmSnapshot::take(&*vm.machine))
+            .map(|vm| VmSnapshot::take(&*vm.machine, Kinds::of(self.scenario)))
             .collect::<Result<_, _>>()?)
     }
 
