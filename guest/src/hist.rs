@@ -59,6 +59,13 @@ impl Hist {
     pub fn clear(&self) {
         self.buckets.iter().for_each(|n| n.store(0, Relaxed));
     }
+
+    /// Becomes what `other` is. Only one thread may write either.
+    pub(crate) fn copy(&self, other: &Self) {
+        for (to, from) in self.buckets.iter().zip(&other.buckets) {
+            to.store(from.load(Relaxed), Relaxed);
+        }
+    }
 }
 
 #[cfg(test)]

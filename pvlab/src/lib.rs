@@ -6,6 +6,7 @@ pub mod cli;
 pub mod doctor;
 pub mod host;
 pub mod machine;
+pub mod publish;
 pub mod record;
 pub mod report;
 pub mod scenario;

@@ -1,9 +1,11 @@
 //! What to run: everything that defines a run, and nothing about how it went.
 
 mod bench;
+pub mod limits;
 mod work;
 
 pub use bench::{Bench, BenchKind};
+pub use limits::ScenarioError;
 pub use work::{Data, Spread, WorkTime};
 
 use crate::selection::Offered;

@@ -409,17 +409,21 @@ fn a_schedule_that_was_edited_is_refused() {
     ));
     let saved = json(&std::fs::read_to_string(&file).unwrap());
     for (place, value, what) in [
-        ("/scenario/vms", Value::Array(Vec::new()), "no VM"),
-        ("/scenario/vms/0/vcpus", 0.into(), "without vCPUs"),
+        (
+            "/scenario/vms",
+            Value::Array(Vec::new()),
+            "the number of vms is 0",
+        ),
+        ("/scenario/vms/0/vcpus", 0.into(), "vms.0.vcpus is 0"),
         (
             "/scenario/simulated/rules/0/deschedule_holder/vcpu",
             7.into(),
-            "vCPU 7",
+            "deschedule_holder.vcpu is 7: it may be 0 to 1",
         ),
         (
             "/scenario/simulated/rules/0/deschedule_holder/section",
             0.into(),
-            "counted from 1",
+            "section is 0: it may be 1 to",
         ),
     ] {
         let mut edited = saved.clone();

@@ -246,7 +246,10 @@ fn address_of<T>(object: &T) -> usize {
     ptr::from_ref(object).addr()
 }
 
-impl<const TRACE: bool> Platform for Simulated<TRACE> {
+// SAFETY: a vCPU's number and all storage are those of its area in the region, as in the guest image. vCPUs
+// take turns on one thread, so every access is one step, in one order for all. A vCPU that panics says so
+// and never goes on; so do the others of its VM then, as far as they wait for it.
+unsafe impl<const TRACE: bool> Platform for Simulated<TRACE> {
     type U32 = crate::atomics::U32;
     type U64 = crate::atomics::U64;
     type LockWord = crate::atomics::Word;

@@ -28,7 +28,10 @@ const RUN_QUEUE: usize = offset_of!(VcpuArea, run_queue);
 #[derive(Debug, thiserror::Error)]
 pub enum RegionError {
     /// The memory could not be mapped.
-    #[error("cannot map {bytes} bytes of guest memory: {source}")]
+    #[error(
+        "cannot map {bytes} bytes of guest memory: {source}; use fewer vCPUs, locks or VMs, or a smaller \
+         --ring, or raise 'ulimit -v'"
+    )]
     Map {
         /// Bytes asked for.
         bytes: usize,
@@ -244,10 +247,7 @@ impl Region {
     /// # Errors
     /// As all accesses.
     pub fn counters(&self, cpu: usize) -> Result<Vec<u64>> {
-        self.words(
-            self.layout.vcpu(cpu) + offset_of!(VcpuArea, counters),
-            Counter::COUNT,
-        )
+        self.vcpu_words(cpu, offset_of!(VcpuArea, counters), Counter::COUNT)
     }
 
     /// Counts how a yield of vCPU `cpu` ended. Only the vCPU's own thread may, as only the vCPU itself
@@ -280,8 +280,8 @@ impl Region {
     /// # Errors
     /// As all accesses.
     pub fn hist(&self, cpu: usize, hist: usize) -> Result<Vec<u64>> {
-        let offset = offset_of!(VcpuArea, hists) + hist * size_of::<Hist>();
-        self.words(self.layout.vcpu(cpu) + offset, BUCKETS)
+        let field = offset_of!(VcpuArea, hists) + hist * size_of::<Hist>();
+        self.vcpu_words(cpu, field, BUCKETS)
     }
 
     /// A 64-bit field of vCPU `cpu`, by its offset in [`VcpuArea`].
@@ -290,6 +290,14 @@ impl Region {
     /// As all accesses.
     pub fn vcpu_word(&self, cpu: usize, field: usize) -> Result<u64> {
         self.load(self.layout.vcpu(cpu) + field)
+    }
+
+    /// So many 64-bit words of vCPU `cpu`, from that offset in [`VcpuArea`].
+    ///
+    /// # Errors
+    /// As all accesses.
+    pub fn vcpu_words(&self, cpu: usize, field: usize, count: usize) -> Result<Vec<u64>> {
+        self.words(self.layout.vcpu(cpu) + field, count)
     }
 
     /// Moves what is in vCPU `cpu`'s trace ring to `to`, as little-endian words, and makes room for

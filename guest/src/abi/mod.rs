@@ -1,7 +1,7 @@
 //! The host/guest contract: one region of memory, and doorbells.
 //!
 //! The host lays the region out ([`Layout`]), fills in [`Params`] and starts the vCPUs. From then on
-//! each word has one writer: the host writes [`Control`], a vCPU its own [`VcpuArea`], and the locks
+//! each word has one writer: the host writes [`Control`] (but for one word), a vCPU its own [`VcpuArea`], and the locks
 //! and their [`LockSlot`]s belong to whoever holds the lock. The host may read anything at any time.
 //!
 //! All numbers are little-endian; times are in ticks of the TSC unless their name says otherwise.
@@ -21,7 +21,7 @@ pub use doorbell::{Doorbell, EXIT_DONE, EXIT_PANIC, KICK_PAGES};
 pub use layout::Layout;
 pub use slot::{Data, Guarded, LOCK_BYTES, LOCK_BYTES_BESIDE_DATA, LockSlot};
 pub use task::{MAX_TASKS, RunQueue, TaskArea, task_state};
-pub use vcpu::{ASIDE, HISTS, LOG_BYTES, Sampled, StealTime, Task, TraceRing, VcpuArea};
+pub use vcpu::{ASIDE, HISTS, LOG_BYTES, Mark, Sampled, StealTime, Task, TraceRing, VcpuArea};
 
 use core::sync::atomic::AtomicU32;
 
@@ -289,6 +289,8 @@ pub struct Control {
     /// What work costs, from the vCPU that has found it out; written before the warm-up begins. Without, each
     /// vCPU finds out for itself.
     pub calibration: Calibration,
+    /// 1 once a vCPU has made its fixed number of acquisitions. The only word here that vCPUs write.
+    pub first_done: AtomicU32,
 }
 
 /// Start of the region.

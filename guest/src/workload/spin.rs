@@ -8,9 +8,9 @@ use super::lengths::{Outside, Section};
 use super::subject::{self, Subject, Visitor};
 use super::turn::{HIST_OUTSIDE, Times, Turn};
 use super::{alone, current_phase, nested, start_and, wait_for_stop};
-use crate::abi::{Costs, Counter, LockSlot, Params, VcpuArea, flags, phase};
+use crate::abi::{Costs, LockSlot, Params, VcpuArea, flags, phase};
 use crate::{Machine, machine, work};
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Relaxed, Release};
 
 /// One in this many turns has its work timed, and each of the first turns of a phase.
 const SAMPLE: u64 = 32;
@@ -51,6 +51,8 @@ impl Spin {
         let mut turns = Turns::new::<LATENCY>(vcpu, params, &work::costs::<M>(vcpu));
         let mut now_in = phase::WARM_UP;
         let mut left = u64::MAX;
+        // Whether all vCPUs were still making a fixed number of acquisitions, when last looked.
+        let mut all_at_it = false;
         loop {
             let phase = current_phase(vcpu);
             if phase != now_in {
@@ -58,11 +60,16 @@ impl Spin {
                     break;
                 }
                 now_in = phase;
-                begin_phase(vcpu);
+                begin_phase::<M>(vcpu, params);
                 turns.since_phase = 0;
                 if params.iterations > 0 {
                     left = params.iterations;
+                    all_at_it = true;
                 }
+            }
+            if all_at_it && vcpu.header().control.first_done.load(Relaxed) != 0 {
+                all_at_it = false;
+                vcpu.first_done.set(vcpu, M::now());
             }
 
             let first = turns.since_phase == 0;
@@ -72,7 +79,13 @@ impl Spin {
             }
             left -= 1;
             if left == 0 {
-                vcpu.finished.store(M::now(), Relaxed);
+                let now = M::now();
+                if all_at_it {
+                    vcpu.first_done.set(vcpu, now);
+                    vcpu.header().control.first_done.store(1, Relaxed);
+                }
+                // Release pairs with the host's Acquire load: the mark is complete.
+                vcpu.finished.store(now, Release);
                 // Stay, halted, until everybody stops: the host still wants this vCPU's statistics.
                 wait_for_stop::<M>(vcpu);
                 break;
@@ -183,16 +196,15 @@ impl Turns {
 }
 
 /// Notes where this vCPU stands at the start of a phase.
-fn begin_phase(vcpu: &VcpuArea) {
+#[cold]
+fn begin_phase<M: Machine>(vcpu: &VcpuArea, params: &Params) {
     vcpu.wait_max.store(0, Relaxed);
     vcpu.read_wait_max.store(0, Relaxed);
     vcpu.section.clear();
     vcpu.outside.clear();
-    let so_far = |counter: Counter| vcpu.counters[counter.index()].load(Relaxed);
-    vcpu.measured_from
-        .store(so_far(Counter::Acquisitions), Relaxed);
-    vcpu.measured_reads_from
-        .store(so_far(Counter::Reads), Relaxed);
+    if params.iterations > 0 {
+        vcpu.begun.set(vcpu, M::now());
+    }
 }
 
 /// One of several locks.

@@ -1,7 +1,7 @@
 //! Records made up for tests.
 
 use super::Plan;
-use crate::record::{Exclusion, Record, Start, StartReason, VcpuRecord, VmRecord, Waits};
+use crate::record::{Exclusion, Figures, Record, Start, StartReason, VcpuRecord, VmRecord, Waits};
 use crate::scenario::{
     Cpl, Data, Length, MachineKind, Mix, Placement, Scenario, Spread, VmSpec, WorkTime, Workload,
 };
@@ -65,18 +65,22 @@ pub(crate) fn vm(lock: &str, acquisitions: &[u64]) -> VmRecord {
     let total = acquisitions.iter().sum();
     let vcpus = acquisitions.iter().enumerate().map(|(i, &n)| VcpuRecord {
         cpu: Some(i % 2),
-        counters: [
-            (Counter::Acquisitions, n),
-            (Counter::Lock(LockEvent::Contended), n / 2),
-        ]
-        .into_iter()
-        .filter(|(_, n)| *n > 0)
-        .map(|(counter, n)| (counter.name().to_owned(), n))
-        .collect(),
-        waits: Waits {
-            buckets: vec![(u16::try_from(bucket_of(100)).unwrap(), n)],
-            khz: 1_000_000,
-            max_ns: 100,
+        whole: Figures {
+            counters: [
+                (Counter::Acquisitions, n),
+                (Counter::Lock(LockEvent::Contended), n / 2),
+            ]
+            .into_iter()
+            .filter(|(_, n)| *n > 0)
+            .map(|(counter, n)| (counter.name().to_owned(), n))
+            .collect(),
+            waits: Some(Waits {
+                buckets: vec![(u16::try_from(bucket_of(100)).unwrap(), n)],
+                khz: 1_000_000,
+                max_ns: 100,
+                cut_off_ns: None,
+            }),
+            read_waits: None,
         },
         ..VcpuRecord::default()
     });
@@ -92,6 +96,8 @@ pub(crate) fn vm(lock: &str, acquisitions: &[u64]) -> VmRecord {
         probe_ns: Some(9.25),
         most_used_lock: None,
         preempted_reported: false,
+        clock_khz: 1_000_000,
+        first_done_s: None,
         vcpus: vcpus.collect(),
         threads: Vec::new(),
     }

@@ -1,6 +1,7 @@
 //! One lock's runs, in a handful of figures.
 
 use super::sharing::Sharing;
+use super::starving::Starving;
 use super::stats;
 use super::waits::WaitNs;
 use crate::record::{self, Record, VcpuRecord, VmRecord};
@@ -15,7 +16,7 @@ use std::collections::BTreeMap;
 pub struct Run<'a> {
     /// The VM.
     pub vm: &'a VmRecord,
-    /// Length of the run's measurement, s.
+    /// Length of the run's measurement, s; with a fixed number of acquisitions, to the last of them.
     pub measured_s: f64,
     /// Who was to read.
     pub mix: Mix,
@@ -41,9 +42,14 @@ impl<'a> Run<'a> {
         self.per_second((self.vm.total(Counter::Acquisitions) as f64).max(0.5))
     }
 
+    /// For how long all vCPUs were at work, s: what the figures are of.
+    pub fn at_work_s(&self) -> f64 {
+        self.vm.first_done_s.unwrap_or(self.measured_s)
+    }
+
     fn per_second(&self, count: f64) -> f64 {
         // A measurement that was cut off at once has length zero.
-        count / self.measured_s.max(1e-9)
+        count / self.at_work_s().max(1e-9)
     }
 
     fn shares(&self) -> Vec<f64> {
@@ -108,11 +114,16 @@ impl Exclusion {
     }
 }
 
-/// A lock's runs. Counts are sums over vCPUs and runs, of the measurements alone.
+/// A lock's runs. Counts are sums over vCPUs and runs, of the measurements alone; with a fixed number of
+/// acquisitions, until the first vCPU had made them, as from then on the lock is not what it was.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
-    /// Length of all measurements together, s.
+    /// Length of all measurements together, s, likewise.
     pub measured_s: f64,
+    /// Their length until the last vCPU was done, s. CPU times, steal, switches and exits are of that.
+    pub whole_s: f64,
+    /// Acquisitions until the last vCPU was done.
+    pub whole_acquisitions: u64,
     /// Whether the lock excluded.
     pub exclusion: Exclusion,
     /// Times a vCPU saw another one inside, in the whole of the runs, if it was looked.
@@ -126,6 +137,8 @@ pub struct Summary {
     pub sharing: Option<Sharing>,
     /// How long acquisitions waited, if they were timed.
     pub wait_ns: Option<WaitNs>,
+    /// vCPUs that starved, in whichever run.
+    pub starving: Vec<Starving>,
     /// Acquisitions.
     pub acquisitions: u64,
     /// Acquisitions that were made in a context that had interrupted another.
@@ -193,7 +206,11 @@ impl Summary {
             Some(_) => None,
         };
         Self {
-            measured_s: runs.iter().map(|run| run.measured_s).sum(),
+            measured_s: runs.iter().map(Run::at_work_s).sum(),
+            whole_s: runs.iter().map(|run| run.measured_s).sum(),
+            whole_acquisitions: (runs.iter())
+                .map(|run| run.vm.whole(Counter::Acquisitions))
+                .sum(),
             exclusion: Exclusion::of(checks()),
             violations: checks().map(|check| check.violations).sum(),
             lost_entries: checks().map(record::Exclusion::lost).sum(),
@@ -202,6 +219,7 @@ impl Summary {
                 max_over_min: together(stats::max_over_min),
             },
             wait_ns: WaitNs::pooled(vcpus().flat_map(VcpuRecord::all_waits)),
+            starving: Starving::of(runs),
             nested: total(Counter::Nested),
             acquisitions: total(Counter::Acquisitions),
             contended: total(Counter::Lock(LockEvent::Contended)),
@@ -215,7 +233,7 @@ impl Summary {
                 .iter()
                 .map(|&event| (event.name(), total(Counter::Lock(event))))
                 .collect(),
-            clock_khz: vcpus().map(|vcpu| vcpu.waits.khz).find(|&khz| khz > 0),
+            clock_khz: (runs.iter().map(|run| run.vm.clock_khz)).find(|&khz| khz > 0),
             critical_ns: middle(|vm| vm.critical_ns),
             critical_range_ns: range(vcpus().filter_map(|vcpu| vcpu.critical_ns)),
             outside_ns: middle(|vm| vm.outside_ns),
@@ -232,6 +250,16 @@ impl Summary {
     /// A count per second of measurement.
     pub fn rate(&self, count: u64) -> f64 {
         count as f64 / self.measured_s.max(1e-9)
+    }
+
+    /// CPUs that were in use, on average.
+    pub fn cpus(&self) -> f64 {
+        self.cpu_ns as f64 / 1e9 / self.whole_s.max(1e-9)
+    }
+
+    /// Exits to the VMM of all kinds, per second.
+    pub fn exits_per_s(&self) -> f64 {
+        self.all_exits() as f64 / self.whole_s.max(1e-9)
     }
 
     /// Exits to the VMM of all kinds.
@@ -282,8 +310,10 @@ mod tests {
     #[test]
     fn counts_add_up_and_every_event_is_there() {
         let mut vm = fixture::vm("pv-qspinlock", &[10, 30]);
-        vm.vcpus[0].counters.insert(Counter::Halts.name().into(), 3);
-        vm.vcpus[1].counters.insert(Counter::Halts.name().into(), 4);
+        let counters = &mut vm.vcpus[0].whole.counters;
+        counters.insert(Counter::Halts.name().into(), 3);
+        let counters = &mut vm.vcpus[1].whole.counters;
+        counters.insert(Counter::Halts.name().into(), 4);
         vm.vcpus[1].exits.insert("halt".into(), 7);
         let runs = [Run {
             vm: &vm,

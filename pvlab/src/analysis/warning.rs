@@ -1,11 +1,13 @@
 //! What the reader of the figures must know, so that nobody is flattered or misled.
 
+use super::bistable::Bistable;
 use super::plan::Plan;
 use super::sharing::Side;
+use super::starving::Starving;
 use super::summary::{Run, Summary};
 use crate::host::format_cpu_list;
 use crate::record::{Record, StartReason};
-use crate::report::human::time;
+use crate::report::human::{count, plural, rate, time};
 use crate::scenario::{Data, Length, Lock, MachineKind, Placement, Scenario, Spread};
 use guest::abi::Counter;
 use serde::Serialize;
@@ -205,20 +207,9 @@ pub(crate) fn of_lock(
             ),
         ));
     }
-    let starved = rounds(&|record| {
-        let acquisitions = |vcpu: &crate::record::VcpuRecord| vcpu.counter(Counter::Acquisitions);
-        record.vcpus().any(|vcpu| acquisitions(vcpu) == 0)
-            && record.vcpus().any(|vcpu| acquisitions(vcpu) > 0)
-    });
-    if !starved.is_empty() {
-        warnings.push(Warning::about(
-            kind,
-            "starved",
-            format!(
-                "{kind}: a vCPU made no acquisition at all in round {}",
-                format_cpu_list(&starved)
-            ),
-        ));
+    if !summary.starving.is_empty() {
+        let text = format!("{kind}: {}", starving(&summary.starving, true));
+        warnings.push(Warning::about(kind, "starved", text));
     }
     let early = rounds(&|record| matches!(record.start.reason, StartReason::LimitReached(_)));
     if !early.is_empty() {
@@ -233,6 +224,33 @@ pub(crate) fn of_lock(
         ));
     }
     warnings
+}
+
+/// A warning about rounds that fall into two groups.
+pub(crate) fn bistable(lock: &str, states: Bistable) -> Warning {
+    Warning {
+        code: "bistable",
+        lock: Some(lock.to_owned()),
+        text: format!("{lock}: {}", two_states(states)),
+    }
+}
+
+/// What there is to say of two states of acquisitions per second.
+pub(crate) fn two_states(states: Bistable) -> String {
+    let Bistable {
+        low_rounds,
+        low,
+        high_rounds,
+        high,
+    } = states;
+    format!(
+        "two states, far apart: {} in {}, {} in {}; the median is of one of them, and an interval \
+         of both says little",
+        rate(low),
+        plural(low_rounds, "round"),
+        rate(high),
+        plural(high_rounds, "round")
+    )
 }
 
 /// Warnings about a single run of several VMs.
@@ -261,20 +279,9 @@ pub(crate) fn of_run(record: &Record) -> Vec<Warning> {
     for (number, (vm, spec)) in record.vms.iter().zip(&record.scenario.vms).enumerate() {
         let summary = Summary::of(&[Run::of(record, vm)]);
         warnings.extend(of_summary(&record.scenario, spec.lock, &summary, false));
-        let starved: Vec<usize> = (0..)
-            .zip(&vm.vcpus)
-            .filter(|(_, vcpu)| vcpu.counter(Counter::Acquisitions) == 0)
-            .map(|(vcpu, _)| vcpu)
-            .collect();
-        if !starved.is_empty() {
-            warnings.push(Warning::about(
-                spec.lock,
-                "starved",
-                format!(
-                    "VM {number}: vCPUs {} made no acquisition at all",
-                    format_cpu_list(&starved)
-                ),
-            ));
+        if !summary.starving.is_empty() {
+            let text = format!("VM {number}: {}", starving(&summary.starving, false));
+            warnings.push(Warning::about(spec.lock, "starved", text));
         }
     }
     warnings
@@ -417,6 +424,54 @@ fn not_as_asked(scenario: &Scenario, summary: &Summary) -> Vec<(&'static str, St
         ));
     }
     texts
+}
+
+/// Most starving vCPUs that a warning names.
+const NAMED: usize = 8;
+
+/// Who starved; `rounds`: there are several runs.
+fn starving(all: &[Starving], rounds: bool) -> String {
+    let each = all.iter().take(NAMED).map(|starving| {
+        let Starving {
+            run,
+            vcpu,
+            acquisitions,
+            others,
+            cut_off_ns,
+        } = *starving;
+        let round = if rounds {
+            format!("in round {run} ")
+        } else {
+            String::new()
+        };
+        let waiting = cut_off_ns.map_or_else(String::new, |ns| {
+            format!(", and had been waiting for {} at the end", time(ns as f64))
+        });
+        format!(
+            "{round}vCPU {vcpu} (acquisitions: {}; the others: {} each{waiting})",
+            count(acquisitions),
+            rounded(others)
+        )
+    });
+    let each: Vec<_> = each.collect();
+    let more = match all.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        n => format!(", and {n} more"),
+    };
+    format!(
+        "starved, with less than a twentieth of what the others got: {}{more}",
+        each.join(", ")
+    )
+}
+
+fn rounded(n: f64) -> String {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a mean of counts"
+    )]
+    let n = n.round() as u64;
+    count(n)
 }
 
 fn starvation(side: &Side, what: &str) -> String {

@@ -59,6 +59,7 @@ Examples:
   pvlab trace --lock qspinlock --vcpus 8 --cpus 0-1 --duration 1s -o run.pftrace
   pvlab trace --lock pv-qspinlock --format json-lines | head
   pvlab trace --summary run.pftrace               the account again, from the file
+  pvlab trace --lock ticket -o - | pvlab trace --summary -
   pvlab trace --lock tas --preempt holder:5ms@1%  preemption on demand
 
 Open run.pftrace at ui.perfetto.dev. The formats are described in docs/trace.md.";
@@ -408,7 +409,8 @@ pub(super) struct TraceArgs {
     /// Length of the trace, with unit, not counting the warm-up.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::nonzero_duration)]
     pub(super) duration: Duration,
-    /// Write the trace to this file.
+    /// Write the trace to this file, or to standard output if it is -; the account then goes to standard
+    /// error.
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
     /// Format of the trace [default: json-lines for a file named *.jsonl, else perfetto]. JSON lines
@@ -418,7 +420,7 @@ pub(super) struct TraceArgs {
     /// Format of the account.
     #[arg(long, value_enum, default_value_t = FormatArg::Table)]
     pub(super) account: FormatArg,
-    /// Account for the trace in this file, without running anything.
+    /// Account for the trace in this file, or on standard input if it is -, without running anything.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["vm", "lock", "vcpus", "output", "format"])]
     pub(super) summary: Option<PathBuf>,
     /// Events that each vCPU's ring holds (rounded up to a power of two, at least 1024).

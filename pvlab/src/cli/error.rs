@@ -34,6 +34,9 @@ pub enum CliError {
     /// The trace could not be written.
     #[error(transparent)]
     TraceFile(#[from] sink::WriteError),
+    /// The trace is not where it should be.
+    #[error(transparent)]
+    TraceLost(#[from] super::trace::TraceLost),
     /// The trace could not be read.
     #[error(transparent)]
     ReadTrace(#[from] read::ReadError),
@@ -63,6 +66,7 @@ impl CliError {
             Self::Usage(_) => super::USAGE,
             Self::Session(error) => error.exit_code(),
             Self::TraceFile(_)
+            | Self::TraceLost(_)
             | Self::ReadTrace(_)
             | Self::Collect(_)
             | Self::SumRule(_)

@@ -1,6 +1,7 @@
 //! Values of options, as users write them.
 
 use crate::host::parse_cpu_list;
+use crate::scenario::limits::{MOST_LOCKS, MOST_NODES, MOST_NOISE, MOST_SKEW};
 use crate::scenario::{
     Preempt, SIM_PREFIX, Spread, UnknownLock, Whom, WorkTime, split_dispatch, whole_ns,
 };
@@ -77,7 +78,7 @@ pub(super) enum ValueError {
     #[error("0:0 is neither reads nor writes; write for example 4:1")]
     NothingToDo,
     #[error("'{text}' is no exponent from 0 to {most}; write for example 1")]
-    NoSkew { text: String, most: u32 },
+    NoSkew { text: String, most: String },
     #[error(
         "a vCPU has 1 to {most} contexts: a task, a soft interrupt, an interrupt and an NMI use the \
          four queue nodes of a CPU, and a fifth shows what a lock does without; '{text}' is none of these"
@@ -443,11 +444,11 @@ pub(super) fn vcpus(text: &str) -> Result<usize, ValueError> {
 }
 
 pub(super) fn noise(text: &str) -> Result<usize, ValueError> {
-    count(text, 0, 1024)
+    count(text, 0, MOST_NOISE as u64)
 }
 
 pub(super) fn lock_count(text: &str) -> Result<usize, ValueError> {
-    count(text, 1, 65_536)
+    count(text, 1, MOST_LOCKS as u64)
 }
 
 pub(super) fn jobs(text: &str) -> Result<usize, ValueError> {
@@ -502,13 +503,12 @@ pub(super) fn reads(text: &str) -> Result<f64, ValueError> {
 
 /// The exponent of a Zipf distribution.
 pub(super) fn skew(text: &str) -> Result<f64, ValueError> {
-    const MOST: u32 = 10;
     let number = text.trim().parse::<f64>().ok();
     number
-        .filter(|skew| (0.0..=f64::from(MOST)).contains(skew))
+        .filter(|skew| (0.0..=MOST_SKEW).contains(skew))
         .ok_or_else(|| ValueError::NoSkew {
             text: text.to_owned(),
-            most: MOST,
+            most: MOST_SKEW.to_string(),
         })
 }
 
@@ -525,7 +525,7 @@ pub(super) fn contexts(text: &str) -> Result<u32, ValueError> {
 
 pub(super) fn numa_nodes(text: &str) -> Result<u32, ValueError> {
     let number = positive(text)?;
-    let most = 1024;
+    let most = MOST_NODES;
     u32::try_from(number)
         .ok()
         .filter(|nodes| *nodes <= most)

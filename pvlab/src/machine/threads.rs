@@ -62,7 +62,9 @@ fn note(step: HostStep) {
 /// guest image.
 struct HostThread<const TRACE: bool>;
 
-impl<const TRACE: bool> Platform for HostThread<TRACE> {
+// SAFETY: as of the guest image: each thread has an area of its own, in the region of its VM. A panic of a
+// thread is caught at its end, and the whole VM, with its locks, is over then.
+unsafe impl<const TRACE: bool> Platform for HostThread<TRACE> {
     guest::native_platform!();
 
     fn halt_while<W: Watch>(word: &W, asleep: impl Fn(W::Value) -> bool) {

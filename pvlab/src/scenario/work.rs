@@ -68,15 +68,15 @@ impl Serialize for WorkTime {
 impl<'de> Deserialize<'de> for WorkTime {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let ns = f64::deserialize(d)?;
-        let most = Self::MOST.ns();
-        if !(0.0..=most).contains(&ns) {
-            let wrong = format!("a length of work is from 0 to {most} ns, not {ns}");
+        if !(ns.is_finite() && ns >= 0.0) {
+            let wrong = format!("a length of work is 0 ns or more, not {ns}");
             return Err(serde::de::Error::custom(wrong));
         }
+        // More than there can be is the most: how long it may be, limits of scenarios say.
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "from 0 to an hour"
+            reason = "not negative, and saturating"
         )]
         let ps = (ns * 1e3).round() as u64;
         Ok(Self { ps })
@@ -142,7 +142,7 @@ mod tests {
             assert_eq!(serde_json::to_string(&time).unwrap(), json);
             assert_eq!(serde_json::from_str::<WorkTime>(json).unwrap(), time);
         }
-        for bad in ["-1", "1e300", "\"130\"", "3600000000001"] {
+        for bad in ["-1", "1e999", "\"130\"", "null"] {
             assert!(serde_json::from_str::<WorkTime>(bad).is_err(), "{bad}");
         }
     }

@@ -45,6 +45,7 @@ impl Control {
     /// Of a `simulated` machine the time is virtual: it stands still while there is anything to do, and
     /// goes on to the next timer when there is not, by whole milliseconds. The machine follows it.
     fn new(simulated: bool) -> std::io::Result<Self> {
+        super::room::for_control()?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .start_paused(simulated)
@@ -108,13 +109,18 @@ impl Control {
             };
             observer.phase("measuring");
             let from = run.begin_measurement()?;
+            let mut intervals = run.intervals(&from);
             let interrupted = tokio::select! {
                 biased;
                 () = &mut signalled => true,
-                measured = run.measure(options, observer) => { measured?; false }
+                measured = run.measure(options, observer, &mut intervals) => { measured?; false }
             };
             observer.phase("stopping");
-            run.finish(start, from, interrupted).await
+            let last: Option<(&mut _, &mut dyn Observer)> = match options.stat_interval {
+                Some(_) => Some((&mut intervals, observer)),
+                None => None,
+            };
+            run.finish(start, from, interrupted, last).await
         })
     }
 }

@@ -6,10 +6,12 @@
 
 mod calibration;
 mod control;
+mod counted;
 mod error;
 mod intervals;
 mod live;
 mod measure;
+mod room;
 mod run;
 mod snapshot;
 mod tasks;
@@ -60,7 +62,7 @@ pub struct Interval {
 }
 
 /// What a VM did in an interval.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct IntervalVm {
     /// Lock acquisitions.
     pub acquisitions: u64,

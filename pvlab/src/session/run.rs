@@ -1,5 +1,6 @@
 //! A run under way: its VMs, what their vCPUs say, and whether they get on.
 
+use super::counted::Kinds;
 use super::snapshot::{VmSnapshot, to_f64};
 use super::{RunError, Stuck};
 use crate::machine::{self, Noise, RunningVm};
@@ -43,6 +44,7 @@ impl<'a> Run<'a> {
         scenario: &'a Scenario,
         collector: Option<&'a mut Collector>,
     ) -> Result<Self, RunError> {
+        scenario.check()?;
         let records = collector.as_ref().map_or(0, |c| c.records());
         let launched = Instant::now();
         let mut vms = Vec::new();
@@ -206,7 +208,7 @@ impl<'a> Run<'a> {
         Ok(self
             .vms
             .iter()
-            .map(|vm| VmSnapshot::take(&*vm.machine))
+            .map(|vm| VmSnapshot::take(&*vm.machine, Kinds::of(self.scenario)))
             .collect::<Result<_, _>>()?)
     }
 

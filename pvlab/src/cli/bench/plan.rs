@@ -2,12 +2,13 @@
 
 use super::super::error::{CliError, Usage};
 use super::super::mix;
-use super::super::request::{Guests, Request, WORD_VCPUS, length, request};
+use super::super::request::{Guests, Request, length, request};
 use super::super::values::LockArg;
 use super::error::BenchUsage;
 use super::{BenchArgs, BenchMixArg, ModeArg};
 use crate::analysis::bench::{BenchPlan, Column, Layout, Load, Ratio};
 use crate::host::Host;
+use crate::scenario::limits::MOST_WORD_VCPUS;
 use crate::scenario::{BenchKind, Lock, MachineKind, WorkTime};
 use guest::abi::{Dispatch, MAX_TASKS};
 use pvlock::LockKind;
@@ -47,7 +48,7 @@ pub(super) fn plan(args: &BenchArgs, host: &Host) -> Result<(BenchPlan, String),
     let (vcpus, asked) = match (first.machine, args.vcpus) {
         (MachineKind::Threads, Some(_)) => return Err(usage(BenchUsage::VcpusOfThreads)),
         // More are refused below.
-        (MachineKind::Threads, None) => (most, most.min(WORD_VCPUS)),
+        (MachineKind::Threads, None) => (most, most.min(MOST_WORD_VCPUS)),
         (MachineKind::Kvm | MachineKind::Simulated, given) => {
             let vcpus = given.unwrap_or(first.cpus.len());
             (vcpus, vcpus)
@@ -221,8 +222,8 @@ fn check_threads(plan: &BenchPlan) -> Result<(), CliError> {
             return Err(usage(BenchUsage::NotSplit { threads, ratio }));
         }
         match plan.run.machine {
-            MachineKind::Threads if threads > WORD_VCPUS => {
-                let most = WORD_VCPUS;
+            MachineKind::Threads if threads > MOST_WORD_VCPUS => {
+                let most = MOST_WORD_VCPUS;
                 return Err(usage(BenchUsage::TooManyHostThreads { threads, most }));
             }
             MachineKind::Kvm | MachineKind::Simulated if threads > plan.vcpus * MAX_TASKS => {

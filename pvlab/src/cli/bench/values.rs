@@ -2,9 +2,7 @@
 
 use super::super::values::{self, ValueError};
 use crate::analysis::bench::{Load, Ratio};
-
-/// Most turns of the busy-wait loop in a critical section: about 0.1 s where a turn takes longest.
-const MOST_PAUSES: u64 = 1_000_000;
+use crate::scenario::limits::{MOST_ITERATIONS, MOST_PAUSES};
 
 /// Reads to writes, such as `10:1`.
 pub(super) fn ratio(text: &str) -> Result<Ratio, ValueError> {
@@ -47,7 +45,7 @@ pub(super) fn threads(text: &str) -> Result<usize, ValueError> {
 
 /// A number of operations.
 pub(super) fn operations(text: &str) -> Result<u64, ValueError> {
-    let most = 1_000_000_000_000;
+    let most = MOST_ITERATIONS;
     match values::positive(text)? {
         number if number > most => Err(ValueError::TooMany { number, most }),
         number => Ok(number),

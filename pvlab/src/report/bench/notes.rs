@@ -143,6 +143,13 @@ pub(super) fn foot(result: &BenchResult) -> Vec<String> {
             _ => {}
         }
     }
+    let idle = runs().filter(|(_, run)| run.operations == 0).count();
+    if idle > 0 {
+        lines.push(format!(
+            "warning: no operation at all in {}; what cannot be told of them is \"none\"",
+            plural(idle, "run")
+        ));
+    }
     if runs().any(|run| run.0.threads > 1) && runs().all(|run| run.1.contended == 0) {
         lines.push("0 contended acquisitions: nobody ever waited for a lock".to_owned());
     }
