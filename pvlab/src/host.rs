@@ -192,7 +192,8 @@ pub fn format_cpu_list(cpus: &[usize]) -> String {
 
 fn device() -> Device {
     use rustix::fs::{Mode, OFlags};
-    match rustix::fs::open("/dev/kvm", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
+    let open = || rustix::fs::open("/dev/kvm", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+    match rustix::io::retry_on_intr(open) {
         Ok(_) => Device::Ok,
         Err(Errno::NOENT) => Device::Absent,
         Err(Errno::ACCESS | Errno::PERM) => Device::NoPermission,

@@ -7,6 +7,7 @@ pub mod doctor;
 mod ending;
 pub mod host;
 pub mod machine;
+pub mod publish;
 pub mod record;
 pub mod report;
 pub mod scenario;

@@ -71,7 +71,7 @@ pub enum SimError {
         cpus: usize,
     },
     /// No memory for a stack.
-    #[error("cannot map the stack of a simulated vCPU: {0}")]
+    #[error("cannot map the stack of a simulated vCPU: {0}; use fewer vCPUs, or raise 'ulimit -v'")]
     Stack(#[source] io::Error),
 }
 

@@ -4,6 +4,7 @@
 //! the values, then the values. All counts are cumulative or instantaneous 64-bit numbers;
 //! histograms are left out.
 
+use crate::error::VmmError;
 use kvm_bindings::{
     KVM_STATS_TYPE_CUMULATIVE, KVM_STATS_TYPE_INSTANT, KVM_STATS_TYPE_MASK, KVM_STATS_TYPE_PEAK,
 };
@@ -32,12 +33,15 @@ pub struct KvmStats {
 impl KvmStats {
     /// Opens the statistics of `vcpu`; `None` if this KVM has none.
     pub fn open(vcpu: &VcpuFd) -> Option<Self> {
-        #[allow(unsafe_code)]
-        // SAFETY: the ioctl takes no argument and returns a new file descriptor or -1.
-        let fd = unsafe { vmm_sys_util::ioctl::ioctl(vcpu, ioctls::KVM_GET_STATS_FD()) };
-        if fd < 0 {
-            return None;
-        }
+        let fd = VmmError::ioctl("open a vCPU's statistics", || {
+            #[allow(unsafe_code)]
+            // SAFETY: the ioctl takes no argument and returns a new file descriptor or -1.
+            match unsafe { vmm_sys_util::ioctl::ioctl(vcpu, ioctls::KVM_GET_STATS_FD()) } {
+                fd if fd < 0 => Err(kvm_ioctls::Error::last()),
+                fd => Ok(fd),
+            }
+        });
+        let fd = fd.ok()?;
         #[allow(unsafe_code)]
         // SAFETY: `fd` is open and nobody else's.
         let file = unsafe { <File as std::os::fd::FromRawFd>::from_raw_fd(fd) };

@@ -26,7 +26,7 @@ mod vm;
 pub mod yielding;
 
 pub use cpl::Cpl;
-pub use error::VmmError;
+pub use error::{VmmError, remedy};
 pub use image::{Image, ImageError};
 pub use region::Region;
 pub use vcpu::{Event, Exits};

@@ -66,7 +66,13 @@ impl SwitchRecorder {
             .sample_id_all(true)
             .context_switch(true)
             .clockid(Clock::MONOTONIC_RAW);
-        let mut sampler = builder.build()?.sampled(RING_BYTES)?;
+        let counter = loop {
+            match builder.build() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                built => break built?,
+            }
+        };
+        let mut sampler = counter.sampled(RING_BYTES)?;
         sampler.enable()?;
         Ok(Self { sampler })
     }

@@ -56,6 +56,14 @@ pub fn set_fifo(tid: Pid, priority: i32) -> io::Result<()> {
     }
 }
 
+/// Lets writing a file beyond what is allowed (RLIMIT_FSIZE) fail with EFBIG, instead of ending the process
+/// by SIGXFSZ.
+#[allow(unsafe_code)] // The system call has no safe wrapper.
+pub fn let_large_files_fail() {
+    // SAFETY: to ignore a signal installs no handler, and nothing of this process relies on that one.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 /// How long thread `tid` of this process has been on a CPU: what [`ThreadStats`] says too, for a
 /// thousandth of the time.
 ///

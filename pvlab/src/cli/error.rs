@@ -40,6 +40,9 @@ pub enum CliError {
     /// The trace could not be written.
     #[error(transparent)]
     TraceFile(#[from] sink::WriteError),
+    /// The trace is not where it should be.
+    #[error(transparent)]
+    TraceLost(#[from] super::trace::TraceLost),
     /// The trace could not be read.
     #[error(transparent)]
     ReadTrace(#[from] read::ReadError),
@@ -69,6 +72,7 @@ impl CliError {
             Self::Usage(_) => super::USAGE,
             Self::Session(error) => error.exit_code(),
             Self::TraceFile(_)
+            | Self::TraceLost(_)
             | Self::ReadTrace(_)
             | Self::Collect(_)
             | Self::Signals(_)
@@ -213,6 +217,24 @@ pub enum Usage {
         watchdog: Duration,
         /// Critical section and outside work together.
         turn: Duration,
+    },
+    /// Data that is not to be checked.
+    #[error(
+        "--no-check leaves the data alone, so there is none to lie somewhere; leave out --data, or --no-check"
+    )]
+    CheckOfNothing,
+    /// A lock that needs its line for itself.
+    #[error(
+        "--data same-line: {lock} has {bytes} bytes, and only locks of at most {most} leave room for data in \
+         their line of 64; leave it out, or choose another lock"
+    )]
+    NoRoomBesideLock {
+        /// The lock.
+        lock: String,
+        /// Its size.
+        bytes: usize,
+        /// The most that it may have.
+        most: usize,
     },
     /// No interval would ever end.
     #[error(

@@ -37,6 +37,7 @@ mod values;
 pub use args::Cli;
 pub use error::{CliError, Usage};
 pub use schedule::ScheduleError;
+pub use trace::TraceLost;
 
 use crate::{doctor, ending};
 use args::Command;
@@ -55,6 +56,8 @@ const BROKEN: u8 = 3;
 
 /// Parses the command line, does what it says, and returns the exit code.
 pub fn main() -> ExitCode {
+    // A file that may not become larger is an error of its writer, and not the end of everything.
+    vmm::thread::let_large_files_fail();
     let code = match Cli::try_parse() {
         Ok(cli) => start_tracing()
             .and_then(|()| ending::install().map_err(CliError::Signals))
@@ -90,13 +93,13 @@ fn dispatch(cli: Cli) -> Result<u8, CliError> {
             Ok(DONE)
         }
         Command::Locks(args) => {
-            output::Target::Stdout.write(&locks::locks(args.format.into()))?;
+            output::Target::print(&locks::locks(args.format.into()))?;
             Ok(DONE)
         }
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "pvlab", &mut script);
-            output::Target::Stdout.write(&String::from_utf8_lossy(&script))?;
+            output::Target::print(&String::from_utf8_lossy(&script))?;
             Ok(DONE)
         }
     }

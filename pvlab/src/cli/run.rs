@@ -42,10 +42,10 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, CliError> {
     };
     let saved = schedule::apply(&args.schedule, &mut scenario)?;
     let result = carry_out(scenario, machine_reason, host, &how);
-    if let Some(saved) = saved {
-        saved.came_out(&result)?;
+    match saved {
+        Some(saved) => saved.came_out(result),
+        None => result,
     }
-    result
 }
 
 /// How to run, and to report.
@@ -180,6 +180,9 @@ impl Observer for Watcher<'_> {
     }
 
     fn interval(&mut self, interval: &Interval) {
+        if self.closed {
+            return;
+        }
         if let Some(view) = &mut self.live {
             let text = view.draw(self.scenario, interval);
             self.progress.suspend(|| {

@@ -1,17 +1,17 @@
 //! `pvlab torture`.
 
-use super::args::{Common, MachineArgs, MixArgs, OfferArgs, ShortFormatArg, cpl};
+use super::args::{Common, DataArgs, MachineArgs, MixArgs, OfferArgs, ShortFormatArg, cpl};
 use super::error::{CliError, Usage};
 use super::mix;
 use super::output::Target;
 use super::progress::Progress;
 use super::request::{Guests, Request, request};
-use super::values::{self, LockArg, LockParser, PlacementArg};
+use super::values::{self, LockArg, LockParser, OutsideArg, PlacementArg};
 use super::{BROKEN, DONE, interrupted, watch};
 use crate::ending;
 use crate::host::Host;
 use crate::report::{self, Context, Format, TortureReport};
-use crate::scenario::{Cpl, Length, MachineKind, Mix, Torture};
+use crate::scenario::{Cpl, Length, MachineKind, Mix, Torture, WorkTime};
 use crate::selection::SlowPath;
 use crate::torture::{self, Interval, Observer, lines};
 use clap::Args;
@@ -246,8 +246,9 @@ fn shuffle_interval(args: &TortureArgs, machine: MachineKind) -> Result<Duration
 fn common(args: &TortureArgs) -> Common {
     Common {
         machine: args.machine.clone(),
-        critical: Duration::ZERO,
-        outside: Duration::ZERO,
+        critical: WorkTime::ZERO,
+        outside: OutsideArg::default(),
+        data: DataArgs::default(),
         lock_count: Some(1),
         mix: MixArgs::NONE,
         warm_up: Duration::ZERO,

@@ -1,7 +1,10 @@
 //! Values of options, as users write them.
 
 use crate::host::parse_cpu_list;
-use crate::scenario::{Preempt, SIM_PREFIX, UnknownLock, Whom, split_dispatch, whole_ns};
+use crate::scenario::limits::{MOST_LOCKS, MOST_NODES, MOST_NOISE, MOST_SKEW};
+use crate::scenario::{
+    Preempt, SIM_PREFIX, Spread, UnknownLock, Whom, WorkTime, split_dispatch, whole_ns,
+};
 use clap::builder::{PossibleValue, TypedValueParser};
 use guest::abi::Dispatch;
 use guest::workload::nested::MAX_CONTEXTS;
@@ -26,6 +29,10 @@ pub(super) enum ValueError {
     NoDuration { text: String },
     #[error("must be longer than zero; write for example 2s")]
     ZeroDuration,
+    #[error(
+        "'{name}' is no distribution; write TIME, or TIME:exp for exponentially distributed work"
+    )]
+    NoSpread { name: String },
     #[error("'{text}' is more than an hour; a shorter run says as much")]
     TooLong { text: String },
     #[error("'{text}' is more than 30 days")]
@@ -77,7 +84,7 @@ pub(super) enum ValueError {
     #[error("0:0 is neither reads nor writes; write for example 4:1")]
     NothingToDo,
     #[error("'{text}' is no exponent from 0 to {most}; write for example 1")]
-    NoSkew { text: String, most: u32 },
+    NoSkew { text: String, most: String },
     #[error(
         "a vCPU has 1 to {most} contexts: a task, a soft interrupt, an interrupt and an NMI use the \
          four queue nodes of a CPU, and a fifth shows what a lock does without; '{text}' is none of these"
@@ -356,6 +363,59 @@ fn duration_up_to(text: &str, most: Duration) -> Result<Duration, ValueError> {
     }
 }
 
+/// A length of work: a duration, of which fractions of a nanosecond count.
+pub(super) fn work_time(text: &str) -> Result<WorkTime, ValueError> {
+    let time = text.trim();
+    let unit = time.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let (number, unit) = (&time[..time.len() - unit.len()], unit.trim());
+    let ps_of_unit = match unit {
+        "ps" => Some(1.0),
+        "ns" => Some(1e3),
+        "us" | "\u{b5}s" => Some(1e6),
+        "ms" => Some(1e9),
+        "s" => Some(1e12),
+        _ => None,
+    };
+    let (Some(ps), Ok(number)) = (ps_of_unit, number.parse::<f64>()) else {
+        return Ok(WorkTime::from_ns(whole_ns(duration(text)?)));
+    };
+    let ps = number * ps;
+    if ps > WorkTime::MOST.ps() as f64 {
+        return Err(ValueError::TooLong {
+            text: text.to_owned(),
+        });
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "from 0 to an hour"
+    )]
+    let ps = ps.round() as u64;
+    Ok(WorkTime::from_ps(ps))
+}
+
+/// The work between two critical sections as it is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct OutsideArg {
+    pub(super) mean: WorkTime,
+    pub(super) spread: Spread,
+}
+
+/// A length of work, or the mean of one that is random, such as `130ns:exp`.
+pub(super) fn outside(text: &str) -> Result<OutsideArg, ValueError> {
+    let (time, spread) = match text.split_once(':') {
+        None => (text, Spread::Fixed),
+        Some((time, "exp")) => (time, Spread::Exp),
+        Some((_, name)) => {
+            return Err(ValueError::NoSpread {
+                name: name.to_owned(),
+            });
+        }
+    };
+    let mean = work_time(time)?;
+    Ok(OutsideArg { mean, spread })
+}
+
 pub(super) fn nonzero_duration(text: &str) -> Result<Duration, ValueError> {
     nonzero(duration(text)?)
 }
@@ -452,11 +512,11 @@ pub(super) fn vcpus(text: &str) -> Result<usize, ValueError> {
 }
 
 pub(super) fn noise(text: &str) -> Result<usize, ValueError> {
-    count(text, 0, 1024)
+    count(text, 0, MOST_NOISE as u64)
 }
 
 pub(super) fn lock_count(text: &str) -> Result<usize, ValueError> {
-    count(text, 1, 65_536)
+    count(text, 1, MOST_LOCKS as u64)
 }
 
 pub(super) fn jobs(text: &str) -> Result<usize, ValueError> {
@@ -512,13 +572,12 @@ pub(super) fn reads(text: &str) -> Result<f64, ValueError> {
 
 /// The exponent of a Zipf distribution.
 pub(super) fn skew(text: &str) -> Result<f64, ValueError> {
-    const MOST: u32 = 10;
     let number = text.trim().parse::<f64>().ok();
     number
-        .filter(|skew| (0.0..=f64::from(MOST)).contains(skew))
+        .filter(|skew| (0.0..=MOST_SKEW).contains(skew))
         .ok_or_else(|| ValueError::NoSkew {
             text: text.to_owned(),
-            most: MOST,
+            most: MOST_SKEW.to_string(),
         })
 }
 
@@ -535,7 +594,7 @@ pub(super) fn contexts(text: &str) -> Result<u32, ValueError> {
 
 pub(super) fn numa_nodes(text: &str) -> Result<u32, ValueError> {
     let number = positive(text)?;
-    let most = 1024;
+    let most = MOST_NODES;
     u32::try_from(number)
         .ok()
         .filter(|nodes| *nodes <= most)
@@ -601,6 +660,38 @@ mod tests {
             interval("1us"),
             Err(ValueError::IntervalTooShort { .. })
         ));
+    }
+
+    #[test]
+    fn work_may_have_fractions_of_a_nanosecond_and_be_random() {
+        for (text, ps) in [
+            ("4.2ns", 4_200),
+            ("130ns", 130_000),
+            ("0.001ns", 1),
+            ("7ps", 7),
+            ("1.5 us", 1_500_000),
+            ("1us 500ns", 1_500_000),
+            ("0", 0),
+            ("1h", 3_600_000_000_000_000),
+        ] {
+            assert_eq!(work_time(text), Ok(WorkTime::from_ps(ps)), "{text}");
+        }
+        for bad in [
+            "4.2", "", "ns", "-1ns", "1.2.3ns", "1e3ns", "NaNns", "2h", "3601s",
+        ] {
+            assert!(work_time(bad).is_err(), "{bad}");
+        }
+        let random = OutsideArg {
+            mean: WorkTime::from_ns(130),
+            spread: Spread::Exp,
+        };
+        assert_eq!(outside("130ns:exp"), Ok(random));
+        assert_eq!(outside("130ns").unwrap().spread, Spread::Fixed);
+        assert!(matches!(
+            outside("130ns:gauss"),
+            Err(ValueError::NoSpread { .. })
+        ));
+        assert!(outside(":exp").is_err() && outside("exp").is_err());
     }
 
     #[test]

@@ -7,8 +7,8 @@ use guest::Machine;
 use guest::abi::{Counter, Params, Task, VcpuArea, flags};
 use guest::machine::{native, vcpu_at};
 use guest::workload;
-use pvlock::Platform;
 use pvlock::atomic::Watch;
+use pvlock::{LockKind, LockVisitor, Platform, RawLock};
 use rustix::process::Pid;
 use rustix::thread::futex;
 use std::any::Any;
@@ -62,7 +62,9 @@ fn note(step: HostStep) {
 /// guest image.
 struct HostThread<const TRACE: bool>;
 
-impl<const TRACE: bool> Platform for HostThread<TRACE> {
+// SAFETY: as of the guest image: each thread has an area of its own, in the region of its VM. A panic of a
+// thread is caught at its end, and the whole VM, with its locks, is over then.
+unsafe impl<const TRACE: bool> Platform for HostThread<TRACE> {
     guest::native_platform!();
 
     fn halt_while<W: Watch>(word: &W, asleep: impl Fn(W::Value) -> bool) {
@@ -141,6 +143,21 @@ fn leave() {
     if !std::thread::panicking() {
         resume_unwind(Box::new(Left));
     }
+}
+
+/// Bytes of a lock of that kind: on every machine the same.
+pub fn lock_bytes(kind: LockKind) -> usize {
+    struct Bytes;
+
+    impl<P: Platform> LockVisitor<P> for Bytes {
+        type Output = usize;
+
+        fn visit<L: RawLock>(self) -> usize {
+            size_of::<L>()
+        }
+    }
+
+    kind.visit::<HostThread<false>, _>(Bytes)
 }
 
 /// Leaves a kick in `token`, and wakes who waits for one.

@@ -49,6 +49,7 @@ impl Control {
     /// Of a `simulated` machine the time is virtual: it stands still while there is anything to do, and
     /// goes on to the next timer when there is not, by whole milliseconds. The machine follows it.
     fn new(simulated: bool) -> std::io::Result<Self> {
+        super::room::for_control()?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .start_paused(simulated)
@@ -105,6 +106,12 @@ impl Control {
                 () = &mut signalled => return Err(RunError::Interrupted),
                 prepared = run.prepared() => prepared?,
             }
+            tokio::select! {
+                biased;
+                () = &mut signalled => return Err(RunError::Interrupted),
+                calibrated = run.calibrate() => calibrated?,
+            }
+            run.make_noise()?;
             run.attach();
             observer.phase("warming up");
             let start = tokio::select! {
@@ -116,14 +123,22 @@ impl Control {
             // Before the counters are read: with hundreds of vCPUs that takes a while, which is measured too.
             let begun = Instant::now();
             let from = run.begin_measurement()?;
+            let mut intervals = run.intervals(&from);
             let interrupted = tokio::select! {
                 biased;
                 () = &mut signalled => true,
                 // A simulated machine stands still as soon as it is asked to: that was not all.
-                measured = run.measure(begun, options, observer) => { measured?; ending::asked() }
+                measured = run.measure(begun, options, observer, &mut intervals) => {
+                    measured?;
+                    ending::asked()
+                }
             };
             observer.phase("stopping");
-            run.finish(start, from, interrupted).await
+            let last: Option<(&mut _, &mut dyn Observer)> = match options.stat_interval {
+                Some(_) => Some((&mut intervals, observer)),
+                None => None,
+            };
+            run.finish(start, from, interrupted, last).await
         })
     }
 }

@@ -4,11 +4,14 @@
 //! waits for signals, deadlines, statistics intervals and what the vCPUs have to say, and watches
 //! that they get on.
 
+mod calibration;
 mod control;
+mod counted;
 mod error;
 mod intervals;
 mod live;
 mod measure;
+mod room;
 mod run;
 mod snapshot;
 mod stop;
@@ -60,7 +63,7 @@ pub struct Interval {
 }
 
 /// What a VM did in an interval.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct IntervalVm {
     /// Lock acquisitions.
     pub acquisitions: u64,

@@ -1,11 +1,12 @@
 //! A run under way: its VMs, what their vCPUs say, and whether they get on.
 
+use super::counted::Kinds;
 use super::snapshot::{VmSnapshot, to_f64};
 use super::{RunError, Stuck};
 use crate::machine::{self, Noise, RunningVm};
 use crate::scenario::{MachineKind, Scenario};
 use crate::trace::Collector;
-use guest::abi::{Task, VcpuArea};
+use guest::abi::{Costs, Task, VcpuArea};
 use std::mem::offset_of;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -22,7 +23,9 @@ pub(crate) struct Run<'a> {
     pub(super) launched: Instant,
     pub(crate) vms: Vec<Watched>,
     pub(super) collector: Option<&'a mut Collector>,
-    _noise: Noise,
+    /// What work costs, once it is known.
+    pub(super) calibration: Option<Costs>,
+    noise: Option<Noise>,
     /// Given up last: ending what comes before takes it. A simulated machine has no threads.
     control: Option<ControlPlane>,
 }
@@ -44,6 +47,7 @@ impl<'a> Run<'a> {
         scenario: &'a Scenario,
         collector: Option<&'a mut Collector>,
     ) -> Result<Self, RunError> {
+        scenario.check()?;
         let records = collector.as_ref().map_or(0, |c| c.records());
         let control = match scenario.machine {
             MachineKind::Simulated => None,
@@ -72,18 +76,13 @@ impl<'a> Run<'a> {
             });
             first += vcpus;
         }
-        // A simulated machine has its own.
-        let noise = match scenario.machine {
-            MachineKind::Simulated => 0,
-            MachineKind::Kvm | MachineKind::Threads => scenario.noise,
-        };
-        let noise = Noise::start(noise, &scenario.cpus).map_err(RunError::Noise)?;
         Ok(Self {
             scenario,
             launched,
             vms,
             collector,
-            _noise: noise,
+            calibration: None,
+            noise: None,
             control,
         })
     }
@@ -92,6 +91,18 @@ impl<'a> Run<'a> {
     pub(crate) fn control_plane(&self) -> Precedence {
         let control = self.control.as_ref();
         control.map_or(Precedence::Nothing, ControlPlane::precedence)
+    }
+
+    /// Lets threads that compete for the CPUs begin.
+    pub(super) fn make_noise(&mut self) -> Result<(), RunError> {
+        // A simulated machine has its own.
+        let noise = match self.scenario.machine {
+            MachineKind::Simulated => 0,
+            MachineKind::Kvm | MachineKind::Threads => self.scenario.noise,
+        };
+        let noise = Noise::start(noise, &self.scenario.cpus).map_err(RunError::Noise)?;
+        self.noise = Some(noise);
+        Ok(())
     }
 
     pub(crate) fn all_are(&self, task: Task) -> Result<bool, RunError> {
@@ -216,7 +227,7 @@ impl<'a> Run<'a> {
         Ok(self
             .vms
             .iter()
-            .map(|vm| VmSnapshot::take(&*vm.machine))
+            .map(|vm| VmSnapshot::take(&*vm.machine, Kinds::of(self.scenario)))
             .collect::<Result<_, _>>()?)
     }
 

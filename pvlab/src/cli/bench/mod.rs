@@ -6,20 +6,20 @@ mod values;
 
 pub(super) use error::BenchUsage;
 
-use super::args::{Common, FormatArg, JobsArgs, MachineArgs, MixArgs, OfferArgs, cpl};
+use super::args::{Common, DataArgs, FormatArg, JobsArgs, MachineArgs, MixArgs, OfferArgs, cpl};
 use super::cells;
 use super::error::CliError;
 use super::output::Target;
 use super::progress::Progress;
 use super::request::jobs;
-use super::values::{Each, LockArg, LockParser, PlacementArg};
+use super::values::{Each, LockArg, LockParser, OutsideArg, PlacementArg};
 use super::{BROKEN, DONE, complain, interrupted, watch};
 use crate::analysis::Ended;
 use crate::analysis::bench::{BenchPlan, BenchResult, Cell, Load, Ratio, RunFigures};
 use crate::host::Host;
 use crate::record::VmRecord;
 use crate::report::{BenchReport, Context};
-use crate::scenario::{BenchKind, Cpl};
+use crate::scenario::{BenchKind, Cpl, WorkTime};
 use crate::session::RunError;
 use clap::builder::{EnumValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
@@ -34,6 +34,7 @@ Examples:
   pvlab bench rwsem-bench --locks mutex,rwsem --threads 2,10 --loads 1,5,10
   pvlab bench rwsem-bench --locks rwsem --threads 2,10 --ratios 1:1,10:1 --loads 1,100ns
   pvlab bench rwsem-bench --locks rwsem --threads 16 --split --latency
+  pvlab bench rwsem-bench --locks rwsem --threads 16 --mix random --outside 1us:exp
   pvlab bench futex-hash --locks qspinlock,pv-qspinlock --threads 1,2,4 --vcpus 4
   pvlab bench pipe --locks mutex --threads 2,1000 --duration 2s --format markdown
 
@@ -82,6 +83,15 @@ pub(super) struct BenchArgs {
     /// Let each thread of rwsem-bench only read or only write, instead of both in turn.
     #[arg(long)]
     split: bool,
+    /// Which operations of rwsem-bench read, where a thread both reads and writes: evenly spread ones
+    /// (alternate), or by chance, by --seed (random) [default: alternate].
+    #[arg(long, value_name = "HOW", value_enum)]
+    mix: Option<BenchMixArg>,
+    /// Think for this long, with unit, between two operations; TIME:exp is random, with that mean.
+    #[arg(long, value_name = "TIME[:exp]", default_value = "0", value_parser = super::values::outside)]
+    outside: OutsideArg,
+    #[command(flatten)]
+    data: DataArgs,
     /// Operations of each thread in a run, instead of --duration [default for execution times: 1000000].
     #[arg(long, value_name = "N", value_parser = values::operations, conflicts_with = "duration")]
     ops: Option<u64>,
@@ -133,6 +143,13 @@ pub(super) struct BenchArgs {
     offer: OfferArgs,
 }
 
+/// Which operations read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum BenchMixArg {
+    Alternate,
+    Random,
+}
+
 /// A column of the table of rates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ModeArg {
@@ -174,11 +191,12 @@ fn workload() -> impl TypedValueParser<Value = BenchKind> {
 
 impl BenchArgs {
     /// The options that all runs have.
-    fn common(&self, critical_ns: u64) -> Common {
+    fn common(&self, critical: WorkTime) -> Common {
         Common {
             machine: self.machine.clone(),
-            critical: Duration::from_nanos(critical_ns),
-            outside: Duration::ZERO,
+            critical,
+            outside: self.outside,
+            data: self.data,
             lock_count: None,
             mix: MixArgs::NONE,
             warm_up: self.warm_up,
@@ -295,6 +313,8 @@ fn broken(vm: &VmRecord, threads: usize) -> String {
     format!(
         "{lock} broke mutual exclusion: {} times somebody else was inside, {} acquisitions but {} \
          entries ({threads} threads)",
-        exclusion.violations, exclusion.acquisitions, exclusion.entries
+        exclusion.violations.unwrap_or(0),
+        exclusion.acquisitions,
+        exclusion.entries.unwrap_or(0)
     )
 }
