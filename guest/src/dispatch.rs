@@ -80,7 +80,7 @@ impl<M: Machine, const PATCHED: bool> RawLock for Called<M, PATCHED> {
         // types. Every lock fits into LOCK_BYTES, and none is aligned to more than this one; the
         // bytes are atomics, hence writable.
         unsafe {
-            let init: unsafe extern "C" fn(*mut ()) = transmute(init);
+            let init: unsafe extern "C-unwind" fn(*mut ()) = transmute(init);
             init(new.address().cast_mut());
         }
         new
@@ -96,7 +96,7 @@ impl<M: Machine, const PATCHED: bool> RawLock for Called<M, PATCHED> {
         let lock = M::vcpu().table.lock.load(Relaxed);
         // SAFETY: as in new(); the table is of the same kind on every vCPU.
         unsafe {
-            let lock: unsafe extern "C" fn(*const ()) = transmute(lock);
+            let lock: unsafe extern "C-unwind" fn(*const ()) = transmute(lock);
             lock(self.address());
         }
     }
@@ -105,7 +105,7 @@ impl<M: Machine, const PATCHED: bool> RawLock for Called<M, PATCHED> {
         let try_lock = M::vcpu().table.try_lock.load(Relaxed);
         // SAFETY: as in lock().
         unsafe {
-            let try_lock: unsafe extern "C" fn(*const ()) -> bool = transmute(try_lock);
+            let try_lock: unsafe extern "C-unwind" fn(*const ()) -> bool = transmute(try_lock);
             try_lock(self.address())
         }
     }
@@ -120,7 +120,7 @@ impl<M: Machine, const PATCHED: bool> RawLock for Called<M, PATCHED> {
         let unlock = M::vcpu().table.unlock.load(Relaxed);
         // SAFETY: as in lock().
         unsafe {
-            let unlock: unsafe extern "C" fn(*const ()) = transmute(unlock);
+            let unlock: unsafe extern "C-unwind" fn(*const ()) = transmute(unlock);
             unlock(self.address());
         }
     }
@@ -129,7 +129,7 @@ impl<M: Machine, const PATCHED: bool> RawLock for Called<M, PATCHED> {
         let is_locked = M::vcpu().table.is_locked.load(Relaxed);
         // SAFETY: as in lock().
         unsafe {
-            let is_locked: unsafe extern "C" fn(*const ()) -> bool = transmute(is_locked);
+            let is_locked: unsafe extern "C-unwind" fn(*const ()) -> bool = transmute(is_locked);
             is_locked(self.address())
         }
     }

@@ -54,6 +54,18 @@ impl Hist {
         let bucket = &self.buckets[bucket_of(value)];
         bucket.store(bucket.load(Relaxed) + 1, Relaxed);
     }
+
+    /// Begins anew. Only that thread may.
+    pub fn clear(&self) {
+        self.buckets.iter().for_each(|n| n.store(0, Relaxed));
+    }
+
+    /// Becomes what `other` is. Only one thread may write either.
+    pub(crate) fn copy(&self, other: &Self) {
+        for (to, from) in self.buckets.iter().zip(&other.buckets) {
+            to.store(from.load(Relaxed), Relaxed);
+        }
+    }
 }
 
 #[cfg(test)]

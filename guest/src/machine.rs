@@ -30,8 +30,8 @@ pub trait Machine: Platform {
         native::marked_preempted::<Self>(cpu)
     }
 
-    /// Ticks of 1,024 units of [`Self::work`], on a machine that knows.
-    fn unit_ticks() -> Option<u64> {
+    /// How long 1,024 units of [`Self::work`] take, ps, on a machine that knows.
+    fn unit_ps() -> Option<u64> {
         None
     }
 
@@ -39,6 +39,11 @@ pub trait Machine: Platform {
     /// charges for memory wants to know.
     #[inline(always)]
     fn touches<T>(_data: &T, _write: bool) {}
+
+    /// Called at each turn of a spin loop: a machine whose vCPUs cannot be ended from outside ends them
+    /// here.
+    #[inline(always)]
+    fn spins() {}
 
     /// Gives up the CPU for `ns`, as if the hypervisor had preempted this vCPU.
     fn hold_off(ns: u32);
@@ -71,18 +76,23 @@ pub trait Machine: Platform {
     fn log(message: &str);
 }
 
-/// A chain of `units` dependent instructions: work that touches no memory and hints nothing.
+/// A chain of `units` dependent multiplications, of about 3 cycles each: work that touches no memory and
+/// hints nothing.
 ///
-/// One copy for all callers, aligned: how fast a loop of two instructions runs depends on where it
-/// lies, and the copy that is calibrated must be the copy that works.
+/// A CPU that waits for a result has execution units and fetch slots to spare, so that what its sibling
+/// does hardly changes how long this takes. A loop of `dec` and `jnz` alone takes a cycle each turn, or two
+/// while the sibling works.
+///
+/// One copy for all callers, aligned: how fast a short loop runs may depend on where it lies, and the copy
+/// that is calibrated must be the copy that works.
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)] // Inline assembly: the compiler would remove or unroll an empty loop.
 #[inline(never)]
 fn busy(units: u64) {
-    // SAFETY: counts a register down to zero; `units` is not zero.
+    // SAFETY: counts a register down to zero, and multiplies another; `units` is not zero.
     unsafe {
-        asm!(".p2align 6", "2:", "dec {n}", "jnz 2b", n = inout(reg) units => _,
-             options(nostack, nomem));
+        asm!(".p2align 6", "2:", "imul {x}, {x}", "dec {n}", "jnz 2b", n = inout(reg) units => _,
+             x = inout(reg) 3_u64 => _, options(nostack, nomem));
     }
 }
 
@@ -123,6 +133,7 @@ macro_rules! native_platform {
         #[inline(always)]
         fn relax() {
             ::core::arch::x86_64::_mm_pause();
+            <Self as $crate::Machine>::spins();
             if <Self as $crate::Machine>::INSTRUMENTED {
                 $crate::workload::nested::while_spinning::<Self>();
             }

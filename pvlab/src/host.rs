@@ -143,17 +143,32 @@ pub fn allowed_cpus() -> Vec<usize> {
         .collect()
 }
 
-/// Parses the kernel's notation of CPU lists, such as `0-3,8`.
+/// Parses the kernel's notation of CPU lists, such as `0-3,8`, or `0-15:2/4` for the first two of each four;
+/// and that of taskset, `0-15:2` for every second one.
 pub fn parse_cpu_list(list: &str) -> Option<Vec<usize>> {
+    let number = |text: &str| text.trim().parse::<usize>().ok();
     let mut cpus = Vec::new();
     for part in list.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (usize, usize) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        let (range, stride) = match part.split_once(':') {
+            Some((range, stride)) => (range, Some(stride)),
+            None => (part, None),
+        };
+        let (first, last) = match range.split_once('-') {
+            Some((first, last)) => (number(first)?, number(last)?),
+            // Of one CPU there is nothing to leave out.
+            None if stride.is_some() => return None,
+            None => (number(range)?, number(range)?),
+        };
+        let (used, group) = match stride.map(|stride| stride.split_once('/').ok_or(stride)) {
+            None => (1, 1),
+            Some(Ok((used, group))) => (number(used)?, number(group)?),
+            Some(Err(every)) => (1, number(every)?),
+        };
         // A bound far above any kernel's NR_CPUS keeps a mistyped range from filling the memory.
-        if first > last || last >= 1 << 16 {
+        if first > last || last >= 1 << 16 || used == 0 || used > group {
             return None;
         }
-        cpus.extend(first..=last);
+        cpus.extend((first..=last).filter(|cpu| (cpu - first) % group < used));
     }
     Some(cpus)
 }
@@ -182,7 +197,8 @@ pub fn format_cpu_list(cpus: &[usize]) -> String {
 
 fn device() -> Device {
     use rustix::fs::{Mode, OFlags};
-    match rustix::fs::open("/dev/kvm", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
+    let open = || rustix::fs::open("/dev/kvm", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+    match rustix::io::retry_on_intr(open) {
         Ok(_) => Device::Ok,
         Err(Errno::NOENT) => Device::Absent,
         Err(Errno::ACCESS | Errno::PERM) => Device::NoPermission,
@@ -224,6 +240,14 @@ mod tests {
     fn cpu_lists_are_read_and_written_as_the_kernel_does() {
         assert_eq!(parse_cpu_list("0-2,8"), Some(vec![0, 1, 2, 8]));
         assert_eq!(parse_cpu_list("5"), Some(vec![5]));
+        assert_eq!(parse_cpu_list("0-7:2"), Some(vec![0, 2, 4, 6]));
+        assert_eq!(parse_cpu_list("1-8:2/4, 9"), Some(vec![1, 2, 5, 6, 9]));
+        assert_eq!(parse_cpu_list("3-3:5"), Some(vec![3]));
+        for bad in [
+            "0-7:0", "0-7:", "0-7:3/2", "0-7:0/2", "3:2", "0-7:2/", "0-7:/2", "0-7:2:2", "0,",
+        ] {
+            assert_eq!(parse_cpu_list(bad), None, "{bad}");
+        }
         for bad in ["", "a", "3-1", "0-", "-1", "0-99999999999", "1,,2"] {
             assert_eq!(parse_cpu_list(bad), None, "{bad}");
         }

@@ -14,7 +14,8 @@ pub struct Record {
     pub scenario: Scenario,
     /// How the start of the measurement was chosen.
     pub start: Start,
-    /// Length of the measurement, s, without [`Self::without_cpu`].
+    /// Length of the measurement, s, without [`Self::without_cpu`]; for a fixed number of acquisitions, until
+    /// the last vCPU had made them.
     pub measured_s: f64,
     /// Times within the measurement in which nothing of this process had a CPU.
     #[serde(default)]
@@ -32,6 +33,12 @@ pub struct Record {
     pub unknown: Vec<Unknown>,
     /// The run was stopped by a signal before its time.
     pub interrupted: bool,
+    /// What gave the control plane precedence over the vCPUs ([`vmm::sched::Precedence::name`]).
+    #[serde(default)]
+    pub control_plane: String,
+    /// What work, and looking at it, was found to cost before the run, if that was found out.
+    #[serde(default)]
+    pub calibration: Option<Calibration>,
     /// One for each VM of the scenario.
     pub vms: Vec<VmRecord>,
 }
@@ -103,6 +110,19 @@ pub fn absent(absences: &[Absence]) -> Option<String> {
     ))
 }
 
+/// What work, and looking at it, costs: found out by one vCPU while all others halted, and used by all.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// A unit of work, ns.
+    pub unit_ns: f64,
+    /// A look at the clock, ns.
+    pub look_ns: f64,
+    /// What is in every critical section besides the work, ns. It has been taken off the work.
+    pub section_ns: f64,
+    /// What is between two acquisitions besides the work, ns. Likewise.
+    pub outside_ns: f64,
+}
+
 /// How the start of the measurement was chosen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Start {
@@ -137,9 +157,10 @@ pub struct VmRecord {
     pub lock: String,
     /// Whether the lock excluded.
     pub exclusion: Exclusion,
-    /// Critical sections as they were found to be, ns (median of a sample), if any was seen.
+    /// Critical sections as they were found to be, ns, if any was seen: the mean of a sample, but for those
+    /// that were interrupted.
     pub critical_ns: Option<f64>,
-    /// Work outside, likewise.
+    /// What is between two acquisitions, likewise.
     pub outside_ns: Option<f64>,
     /// What timing one acquisition costs, ns, if acquisitions were timed.
     pub probe_ns: Option<f64>,
@@ -150,6 +171,13 @@ pub struct VmRecord {
     /// Whether the machine was seen to tell which vCPUs are preempted, so that locks could ask.
     #[serde(default)]
     pub preempted_reported: bool,
+    /// Frequency of the clock whose ticks counters and waits are in, kHz.
+    #[serde(default)]
+    pub clock_khz: u64,
+    /// Where a fixed number of acquisitions was asked for: from the start until the first vCPU had made
+    /// its acquisitions, s; `None` if none had when the run was interrupted.
+    #[serde(default)]
+    pub first_done_s: Option<f64>,
     /// One for each vCPU.
     pub vcpus: Vec<VcpuRecord>,
     /// One for each thread of a microbenchmark.
@@ -187,16 +215,34 @@ impl ThreadRecord {
 pub struct Exclusion {
     /// Acquisitions counted by the vCPUs, without those for reading.
     pub acquisitions: u64,
-    /// Entries counted, without atomicity, under the locks.
-    pub entries: u64,
-    /// Times a vCPU saw another one inside.
-    pub violations: u64,
+    /// Entries counted, without atomicity, under the locks; `None`: exclusion was not checked.
+    pub entries: Option<u64>,
+    /// Times a vCPU saw another one inside; `None` likewise.
+    pub violations: Option<u64>,
+    /// Turns that may have been under way when vCPUs were ended: for each, one entry may be there
+    /// without its acquisition.
+    #[serde(default)]
+    pub cut_off: u64,
 }
 
 impl Exclusion {
-    /// Whether nothing contradicts mutual exclusion.
+    /// Whether nothing contradicts mutual exclusion, which nothing does that was not checked.
     pub fn held(self) -> bool {
-        self.violations == 0 && self.acquisitions == self.entries
+        self.violations.unwrap_or(0) == 0 && self.lost().unwrap_or(0) == 0
+    }
+
+    /// Whether it was checked.
+    pub fn checked(self) -> bool {
+        self.entries.is_some()
+    }
+
+    /// By how much the entries under the locks miss what the acquisitions allow, if they were counted.
+    pub fn lost(self) -> Option<u64> {
+        self.entries.map(|entries| {
+            let too_few = self.acquisitions.saturating_sub(entries);
+            let too_many = entries.saturating_sub(self.acquisitions + self.cut_off);
+            too_few.max(too_many)
+        })
     }
 }
 
@@ -205,13 +251,22 @@ impl Exclusion {
 pub struct VcpuRecord {
     /// Host CPU it was pinned to, if any.
     pub cpu: Option<usize>,
-    /// Counters by name (see [`Counter::name`]); zeros are left out.
-    pub counters: BTreeMap<String, u64>,
-    /// How long acquisitions waited that were not for reading.
-    pub waits: Waits,
-    /// How long those for reading waited, if it was to make any.
+    /// What it did in the whole measurement.
+    #[serde(flatten)]
+    pub whole: Figures,
+    /// What it did until the first vCPU of its VM had made its fixed number of acquisitions, so that all
+    /// were at work; what was begun by then counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub read_waits: Option<Waits>,
+    pub all_at_work: Option<Figures>,
+    /// When it had made its fixed number of acquisitions, s after the start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_s: Option<f64>,
+    /// Its critical sections as they were found to be, ns, if any was seen in the measurement.
+    #[serde(default)]
+    pub critical_ns: Option<f64>,
+    /// What is between two of its acquisitions, likewise.
+    #[serde(default)]
+    pub outside_ns: Option<f64>,
     /// CPU time of its thread, ns; `None`: unknown, here as below.
     pub cpu_ns: Option<u64>,
     /// Times its thread blocked.
@@ -226,15 +281,52 @@ pub struct VcpuRecord {
     pub kvm: Option<BTreeMap<String, u64>>,
 }
 
-impl VcpuRecord {
+/// What a vCPU counted in an interval. Where acquisitions are timed, they are those that the waits are
+/// of: one figure is made of the other.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Counters by name (see [`Counter::name`]); zeros are left out.
+    pub counters: BTreeMap<String, u64>,
+    /// How long acquisitions waited that were not for reading, if they were timed.
+    #[serde(default)]
+    pub waits: Option<Waits>,
+    /// How long those for reading waited, if they were timed and it was to make any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_waits: Option<Waits>,
+}
+
+impl Figures {
     /// The value of a counter.
     pub fn counter(&self, counter: Counter) -> u64 {
         self.counters.get(counter.name()).copied().unwrap_or(0)
     }
+}
+
+impl VcpuRecord {
+    /// What it did while all vCPUs were at work: in the whole measurement, unless a fixed number of
+    /// acquisitions was asked for.
+    pub fn figures(&self) -> &Figures {
+        self.all_at_work.as_ref().unwrap_or(&self.whole)
+    }
+
+    /// The value of a counter, of [`Self::figures`].
+    pub fn counter(&self, counter: Counter) -> u64 {
+        self.figures().counter(counter)
+    }
+
+    /// How long acquisitions waited that were not for reading, of [`Self::figures`].
+    pub fn waits(&self) -> Option<&Waits> {
+        self.figures().waits.as_ref()
+    }
+
+    /// How long acquisitions for reading waited, likewise.
+    pub fn read_waits(&self) -> Option<&Waits> {
+        self.figures().read_waits.as_ref()
+    }
 
     /// How long acquisitions waited, of both kinds.
     pub fn all_waits(&self) -> impl Iterator<Item = &Waits> {
-        std::iter::once(&self.waits).chain(&self.read_waits)
+        self.waits().into_iter().chain(self.read_waits())
     }
 }
 
@@ -247,9 +339,17 @@ pub struct Waits {
     pub khz: u64,
     /// The longest wait, ns; includes one that was still going on at the end.
     pub max_ns: u64,
+    /// The length so far, ns, of a wait that was still going on at the end. It is in no bucket.
+    #[serde(default)]
+    pub cut_off_ns: Option<u64>,
 }
 
 impl Waits {
+    /// Waits that have ended.
+    pub fn ended(&self) -> u64 {
+        self.buckets.iter().map(|&(_, count)| count).sum()
+    }
+
     /// Upper bound in ns, and count, of each bucket in use, in ascending order.
     pub fn in_ns(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let khz = u128::from(self.khz.max(1));
@@ -272,6 +372,12 @@ impl Record {
         self.vms.iter().flat_map(|vm| &vm.vcpus)
     }
 
+    /// The length of what the figures of `vm`, one of these, are of, s: for a fixed number of acquisitions
+    /// the time in which all its vCPUs were at work.
+    pub fn at_work_s(&self, vm: &VmRecord) -> f64 {
+        vm.first_done_s.unwrap_or(self.measured_s)
+    }
+
     /// Whether the machine was seen to tell any VM which vCPUs are preempted.
     pub fn preempted_reported(&self) -> bool {
         self.vms.iter().any(|vm| vm.preempted_reported)
@@ -279,8 +385,14 @@ impl Record {
 }
 
 impl VmRecord {
-    /// The sum of a counter over the vCPUs.
+    /// The sum of a counter over the vCPUs, while all were at work ([`VcpuRecord::figures`]).
     pub fn total(&self, counter: Counter) -> u64 {
         self.vcpus.iter().map(|vcpu| vcpu.counter(counter)).sum()
+    }
+
+    /// The sum of a counter over the vCPUs, in the whole measurement.
+    pub fn whole(&self, counter: Counter) -> u64 {
+        let vcpus = self.vcpus.iter();
+        vcpus.map(|vcpu| vcpu.whole.counter(counter)).sum()
     }
 }

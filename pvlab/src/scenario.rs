@@ -1,8 +1,12 @@
 //! What to run: everything that defines a run, and nothing about how it went.
 
 mod bench;
+pub mod limits;
+mod work;
 
 pub use bench::{Bench, BenchKind};
+pub use limits::ScenarioError;
+pub use work::{Data, Spread, WorkTime};
 
 use crate::selection::Offered;
 use guest::abi::Dispatch;
@@ -318,10 +322,18 @@ pub enum Placement {
 /// What each vCPU does: take a lock, compute, release it, compute.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Workload {
-    /// Work inside the critical section, ns.
-    pub critical_ns: u64,
-    /// Work outside, ns.
-    pub outside_ns: u64,
+    /// Length of the critical section.
+    #[serde(rename = "critical_ns")]
+    pub critical: WorkTime,
+    /// Work outside; its mean, if it is random.
+    #[serde(rename = "outside_ns")]
+    pub outside: WorkTime,
+    /// Whether it is random.
+    #[serde(default, skip_serializing_if = "Spread::is_fixed")]
+    pub outside_spread: Spread,
+    /// Where the data lies that a critical section touches.
+    #[serde(default)]
+    pub data: Data,
     /// Number of locks, chosen from at random.
     pub locks: usize,
     /// How unevenly they are chosen: the exponent of a Zipf distribution; 0: all alike.

@@ -21,12 +21,15 @@ struct Crew {
     /// Of each vCPU.
     tasks: usize,
     rounds: u64,
+    /// For how many nanoseconds a vCPU gives up its CPU in one in four critical sections.
+    away_ns: u64,
 }
 
 const VCPUS_ALONE: Crew = Crew {
     vcpus: VCPUS,
     tasks: 1,
     rounds: 60,
+    away_ns: 0,
 };
 
 fn kvm_is_here() -> bool {
@@ -41,12 +44,13 @@ fn kvm_is_here() -> bool {
     }
 }
 
-/// Runs the suite. The guest's message if it found a breach.
-fn conform(machine: MachineKind, lock: LockKind, crew: Crew) -> Result<(), String> {
+/// Runs the suite. How many waits found no queue node; the guest's message if it found a breach.
+fn conform(machine: MachineKind, lock: LockKind, crew: Crew) -> Result<u64, String> {
     let Crew {
         vcpus,
         tasks,
         rounds,
+        away_ns,
     } = crew;
     let params = Params {
         tasks: tasks as u64,
@@ -57,6 +61,7 @@ fn conform(machine: MachineKind, lock: LockKind, crew: Crew) -> Result<(), Strin
         // Short, so that waiters of halting locks do halt.
         spin_threshold: 200,
         numa_nodes: 2,
+        preempt_ns: away_ns,
         ..Params::default()
     };
     let cpus = pvlab::host::allowed_cpus();
@@ -83,12 +88,11 @@ fn conform(machine: MachineKind, lock: LockKind, crew: Crew) -> Result<(), Strin
     vm.region().set_phase(phase::MEASURE).unwrap();
     (0..vcpus).for_each(|cpu| vm.kick(cpu).unwrap());
     until(Task::Done)?;
-    counted(&*vm, lock, crew);
-    Ok(())
+    Ok(counted(&*vm, lock, crew))
 }
 
-/// The counters of all vCPUs fit together.
-fn counted(vm: &dyn RunningVm, lock: LockKind, crew: Crew) {
+/// The counters of all vCPUs fit together. How many waits found no queue node.
+fn counted(vm: &dyn RunningVm, lock: LockKind, crew: Crew) -> u64 {
     let total = |counter: Counter| -> u64 {
         (0..crew.vcpus)
             .map(|cpu| vm.region().counters(cpu).unwrap()[counter.index()])
@@ -105,6 +109,7 @@ fn counted(vm: &dyn RunningVm, lock: LockKind, crew: Crew) {
     for cpu in 0..crew.vcpus {
         assert_eq!(vm.region().queue_nodes(cpu).unwrap(), [], "{lock}");
     }
+    lock_event(LockEvent::LockNoNode)
 }
 
 fn all_conform(machine: MachineKind, crew: Crew, chosen: impl Fn(LockKind) -> bool) {
@@ -135,6 +140,26 @@ fn every_sound_lock_conforms_on_threads() {
     every_sound_lock_conforms(MachineKind::Threads);
 }
 
+/// Locks of two kinds in one VM: holders of mcs keep all nodes of half of the vCPUs, and what waits there does
+/// without. It must not leave those waiting for it that have one (`Suite::scarce`).
+#[test]
+fn queued_locks_end_where_holders_of_mcs_keep_the_nodes() {
+    let crew = Crew {
+        vcpus: 3,
+        tasks: 1,
+        rounds: 40,
+        away_ns: 100_000,
+    };
+    for lock in [LockKind::QSpinLock, LockKind::Cna] {
+        for machine in [MachineKind::Kvm, MachineKind::Threads] {
+            if machine == MachineKind::Threads || kvm_is_here() {
+                let without_node = conform(machine, lock, crew).unwrap();
+                assert!(without_node > 0, "{lock} on {}", machine.name());
+            }
+        }
+    }
+}
+
 #[test]
 fn a_lock_that_excludes_nobody_does_not_conform() {
     let breach = conform(MachineKind::Threads, LockKind::Busted, VCPUS_ALONE).unwrap_err();
@@ -153,6 +178,7 @@ fn sleeping_locks_conform_with_several_tasks_for_each_vcpu() {
                 vcpus,
                 tasks,
                 rounds: 40,
+                away_ns: 0,
             };
             all_conform(MachineKind::Kvm, crew, sleeps);
         }
@@ -166,6 +192,7 @@ fn sleeping_locks_conform_with_a_thousand_tasks_on_two_vcpus() {
             vcpus: 2,
             tasks: 500,
             rounds: 4,
+            away_ns: 0,
         };
         let modern = [LockKind::Mutex, LockKind::Rwsem, LockKind::RwsemXadd];
         all_conform(MachineKind::Kvm, crew, |lock| modern.contains(&lock));
@@ -178,6 +205,7 @@ fn sleeping_locks_conform_on_many_more_threads_than_cpus() {
         vcpus: 12,
         tasks: 1,
         rounds: 40,
+        away_ns: 0,
     };
     all_conform(MachineKind::Threads, crew, sleeps);
 }
@@ -189,6 +217,7 @@ fn tasks_that_share_a_vcpu_are_not_for_locks_whose_waiters_spin() {
             vcpus: 1,
             tasks: 2,
             rounds: 1,
+            away_ns: 0,
         };
         let message = conform(MachineKind::Kvm, LockKind::Tas, crew).unwrap_err();
         assert!(message.contains("waiters of tas"), "{message}");

@@ -22,7 +22,7 @@ fn done(line: &str) -> String {
 #[test]
 fn a_comparison_is_the_same_to_the_last_bit_in_any_process_with_any_number_of_jobs() {
     let line = format!(
-        "compare {SHORT} --locks ticket,pv-qspinlock --vcpus 6 --cpus 0-7 --rounds 2 --seed 7 \
+        "compare {SHORT} --locks ticket,pv-qspinlock --vcpus 6 --cpus 0-7 --rounds 2 --seed 7 --outside 130ns:exp \
          --format json"
     );
     let reports: Vec<_> = ["", "--jobs 1", "--jobs 2"]
@@ -419,17 +419,21 @@ fn a_schedule_that_was_edited_is_refused() {
     ));
     let saved = json(&std::fs::read_to_string(&file).unwrap());
     for (place, value, what) in [
-        ("/scenario/vms", Value::Array(Vec::new()), "no VM"),
-        ("/scenario/vms/0/vcpus", 0.into(), "without vCPUs"),
+        (
+            "/scenario/vms",
+            Value::Array(Vec::new()),
+            "the number of vms is 0",
+        ),
+        ("/scenario/vms/0/vcpus", 0.into(), "vms.0.vcpus is 0"),
         (
             "/scenario/simulated/rules/0/deschedule_holder/vcpu",
             7.into(),
-            "vCPU 7",
+            "deschedule_holder.vcpu is 7: it may be 0 to 1",
         ),
         (
             "/scenario/simulated/rules/0/deschedule_holder/section",
             0.into(),
-            "counted from 1",
+            "section is 0: it may be 1 to",
         ),
     ] {
         let mut edited = saved.clone();

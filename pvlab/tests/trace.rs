@@ -5,7 +5,7 @@
 mod commands;
 mod machines;
 
-use commands::{pvlab, stderr};
+use commands::{command, pvlab, stderr};
 use machines::machines;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -194,7 +194,7 @@ fn what_cannot_be_done_is_one_clear_line() {
         (
             "trace --lock tas -o /nonexistent/run.pftrace",
             1,
-            "cannot create",
+            "cannot write",
         ),
         ("trace --lock tas --ring 16 -o x", 2, "too small"),
         ("trace --lock tas --lock-count 5000", 2, "at most"),
@@ -221,7 +221,12 @@ fn what_cannot_be_done_is_one_clear_line() {
 
 #[test]
 fn a_full_disk_is_reported() {
-    let output = pvlab("trace --machine threads --lock tas --vcpus 2 --duration 20ms -o /dev/full");
+    let temporary = tempfile::tempdir().unwrap();
+    let line = "trace --machine threads --lock tas --vcpus 2 --duration 20ms -o /dev/full";
+    let output = command(line)
+        .env("TMPDIR", temporary.path())
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(
         stderr(&output).contains("No space left"),

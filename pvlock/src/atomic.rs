@@ -2,6 +2,7 @@
 //!
 //! The locks never name `core::sync::atomic` types. Real machines plug those in; a model checker or
 //! a simulator plugs in its own, which see every access.
+#![allow(unsafe_code)] // That they are atomics is for the implementer to promise.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -17,7 +18,20 @@ pub trait Watch: Send + Sync + 'static {
 /// An atomic integer of one access size.
 ///
 /// The methods have the meaning of their namesakes in [`core::sync::atomic`].
-pub trait Atomic<T: Copy>: Watch<Value = T> {
+///
+/// # Safety
+/// What a lock guards is only as safe as its words are atomic.
+/// * A value holds exactly one `T`. All methods, and [`Watch::load`], do to it what their namesakes do, as
+///   one step, with the ordering given or a stronger one. They may do other things besides, but none that
+///   changes the value.
+/// * If the type is [`ConstZero`], [`ZERO`](ConstZero::ZERO) is `new(0)`, and so is memory of zeros.
+///
+/// ```compile_fail,E0200
+/// # use pvlock::atomic::{Atomic, Watch};
+/// struct Mine;
+/// impl Atomic<u32> for Mine {}
+/// ```
+pub unsafe trait Atomic<T: Copy>: Watch<Value = T> {
     /// A new atomic holding `value`.
     fn new(value: T) -> Self;
     /// Atomic store.
@@ -61,7 +75,8 @@ macro_rules! core_atomic {
             }
         }
 
-        impl Atomic<$value> for $atomic {
+        // SAFETY: they are the namesakes.
+        unsafe impl Atomic<$value> for $atomic {
             #[inline(always)]
             fn new(value: $value) -> Self {
                 <$atomic>::new(value)

@@ -1,7 +1,7 @@
 //! What every lock must do on every machine, as a program for its tasks.
 //!
 //! Each task of a machine builds a [`Suite`] on the same [`Site`]s and the same [`Meeting`], and calls
-//! [`Suite::exclusive`] (any lock), [`Suite::shared`] (a reader-writer lock) or [`Suite::semaphore`] (one
+//! [`Suite::exclusive`] and [`Suite::scarce`] (any lock), [`Suite::shared`] (a reader-writer lock) or [`Suite::semaphore`] (one
 //! that can be downgraded and not waited for) at about the same time. Unless a machine says otherwise each
 //! CPU executes one task. Where it executes several the lock must be one whose waiters sleep.
 //! The first breach found is returned. A lock that loses a wake-up never lets the call return.
@@ -12,10 +12,13 @@
 //! | sharing | all tasks hold a lock for reading at the same time; no writer gets in meanwhile       |
 //! | hammer  | one inside at a time, or readers only; nothing that the lock guards is lost          |
 //! | nesting | several locks held by each task at once, released in and against the order of taking |
+//! | scarce  | the same, and all come through, where some CPUs have no queue node left             |
 //! | clean   | every lock is free, and no queue node is in use                                     |
 
+mod scarce;
 mod semaphore;
 
+pub use scarce::Kept;
 pub use semaphore::Killing;
 
 use crate::atomic::{Atomic, ConstZero, Watch};

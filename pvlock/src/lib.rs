@@ -76,7 +76,8 @@
 //! LOCK.unlock();
 //! ```
 //!
-//! Two promises matter most. The CPU must not change between `lock` and `unlock`. And a kick that
+//! The trait is `unsafe` to implement, as are those of its atomics and words, since what a lock guards is only
+//! as safe as they are; their documentation lists what must hold. Two promises matter most. The CPU must not change between `lock` and `unlock`. And a kick that
 //! comes just before a halt must end it at once: a platform whose kicks do not stick loses wake-ups.
 //!
 //! # Features
@@ -89,7 +90,7 @@
 //! `tests/loom.rs` explores the weak-memory outcomes of each lock, and takes orderings and fences
 //! away to see that it notices. `tests/stepper.rs` preempts, interrupts and kicks at every step of
 //! small scenarios, checking all invariants after each. `tests/word.rs` holds the byte-wide lock word
-//! and the portable one, which those two use, to one specification. `tests/host.rs` runs real threads.
+//! and the portable one, which those two use, to one specification. `tests/host.rs` runs real threads. `tests/limits.rs` takes locks whose words are full.
 //! `tests/sleep.rs` and `tests/sleep_loom.rs` do with sleeping locks what the first two do with the others,
 //! and `tests/sleep_debug.rs` uses them wrongly.
 #![no_std]
@@ -131,7 +132,7 @@ pub use qrwlock::RawQRwLock;
 pub use qrwlock_2014::RawQRwLock2014;
 pub use qspinlock::cna::RawCna;
 pub use qspinlock::{RawPvQSpinLock, RawQSpinLock};
-pub use raw::{Downgrade, KillableRw, RawLock, RawRwLock, WriteSide};
+pub use raw::{Downgrade, KillableRw, RawLock, RawRwLock, WaitLock, WriteSide};
 pub use registry::{LockKind, LockVisitor, RwLockVisitor, SemVisitor};
 pub use rwlock::RawUnfairRwLock;
 pub use sleep::mutex::RawSleepMutex;

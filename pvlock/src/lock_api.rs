@@ -2,14 +2,15 @@
 #![allow(unsafe_code)] // lock_api's traits are unsafe to implement.
 
 use crate::atomic::ConstZero;
-use crate::{Downgrade, Platform, RawLock, RawRwLock};
+use crate::{Downgrade, Platform, RawLock, RawRwLock, WaitLock};
 use lock_api::GuardNoSend;
 
 macro_rules! raw_mutex {
     ($($lock:ty $(, const $flag:ident)? $(, wait $wait:ident)?;)+) => {$(
-        // SAFETY: these locks exclude each other's holders (tests/stepper.rs, tests/loom.rs), and
-        // the guard cannot leave the CPU that took the lock (GuardNoSend), as Platform requires.
-        unsafe impl<P: Platform $(, const $flag: bool)? $(, $wait: RawLock)?> lock_api::RawMutex for $lock
+        // SAFETY: on any machine that keeps the promises of Platform, with a wait lock that keeps those of
+        // WaitLock, these locks exclude each other's holders (tests/stepper.rs, tests/loom.rs). The guard
+        // cannot leave the context that took the lock (GuardNoSend), whose number is its own as long.
+        unsafe impl<P: Platform $(, const $flag: bool)? $(, $wait: WaitLock)?> lock_api::RawMutex for $lock
         where
             $lock: ConstZero + RawLock,
         {
@@ -52,7 +53,7 @@ raw_mutex! {
 }
 
 // SAFETY: no writer gets in between (tests/sleep.rs).
-unsafe impl<P: Platform, W: RawLock> lock_api::RawRwLockDowngrade for crate::RawRwSem<P, W>
+unsafe impl<P: Platform, W: WaitLock> lock_api::RawRwLockDowngrade for crate::RawRwSem<P, W>
 where
     Self: ConstZero,
 {
@@ -64,9 +65,10 @@ where
 
 macro_rules! raw_rwlock {
     ($($lock:ty $(, $wait:ident)?;)+) => {$(
-        // SAFETY: these locks keep writers apart from each other and from readers (tests/stepper.rs,
-        // tests/sleep.rs, tests/loom.rs), and the guard cannot leave the CPU that took the lock (GuardNoSend).
-        unsafe impl<P: Platform $(, $wait: RawLock)?> lock_api::RawRwLock for $lock
+        // SAFETY: likewise these keep writers apart from each other and from readers (tests/stepper.rs,
+        // tests/sleep.rs, tests/loom.rs), however many guards are forgotten (tests/limits.rs). The guard cannot
+        // leave the context that took the lock (GuardNoSend).
+        unsafe impl<P: Platform $(, $wait: WaitLock)?> lock_api::RawRwLock for $lock
         where
             $lock: ConstZero + RawRwLock,
         {

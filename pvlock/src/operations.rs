@@ -13,15 +13,15 @@ use crate::RawLock;
 #[derive(Clone, Copy, Debug)]
 pub struct Operations {
     /// Makes an unlocked lock.
-    pub init: unsafe extern "C" fn(*mut ()),
+    pub init: unsafe extern "C-unwind" fn(*mut ()),
     /// [`RawLock::lock`].
-    pub lock: unsafe extern "C" fn(*const ()),
+    pub lock: unsafe extern "C-unwind" fn(*const ()),
     /// [`RawLock::try_lock`].
-    pub try_lock: unsafe extern "C" fn(*const ()) -> bool,
+    pub try_lock: unsafe extern "C-unwind" fn(*const ()) -> bool,
     /// [`RawLock::unlock`].
-    pub unlock: unsafe extern "C" fn(*const ()),
+    pub unlock: unsafe extern "C-unwind" fn(*const ()),
     /// [`RawLock::is_locked`].
-    pub is_locked: unsafe extern "C" fn(*const ()) -> bool,
+    pub is_locked: unsafe extern "C-unwind" fn(*const ()) -> bool,
 }
 
 impl Operations {
@@ -37,27 +37,27 @@ impl Operations {
     }
 }
 
-unsafe extern "C" fn init<L: RawLock>(to: *mut ()) {
+unsafe extern "C-unwind" fn init<L: RawLock>(to: *mut ()) {
     // SAFETY: the caller's promise.
     unsafe { to.cast::<L>().write(L::new()) };
 }
 
-unsafe extern "C" fn lock<L: RawLock>(lock: *const ()) {
+unsafe extern "C-unwind" fn lock<L: RawLock>(lock: *const ()) {
     // SAFETY: the caller's promise.
     unsafe { &*lock.cast::<L>() }.lock();
 }
 
-unsafe extern "C" fn try_lock<L: RawLock>(lock: *const ()) -> bool {
+unsafe extern "C-unwind" fn try_lock<L: RawLock>(lock: *const ()) -> bool {
     // SAFETY: the caller's promise.
     unsafe { &*lock.cast::<L>() }.try_lock()
 }
 
-unsafe extern "C" fn unlock<L: RawLock>(lock: *const ()) {
+unsafe extern "C-unwind" fn unlock<L: RawLock>(lock: *const ()) {
     // SAFETY: the caller's promise.
     unsafe { &*lock.cast::<L>() }.unlock();
 }
 
-unsafe extern "C" fn is_locked<L: RawLock>(lock: *const ()) -> bool {
+unsafe extern "C-unwind" fn is_locked<L: RawLock>(lock: *const ()) -> bool {
     // SAFETY: the caller's promise.
     unsafe { &*lock.cast::<L>() }.is_locked()
 }

@@ -41,6 +41,19 @@ impl<P: Platform> Default for Node<P> {
     }
 }
 
+/// Which nodes of that CPU are in use, and the first that is not.
+#[inline(always)]
+fn free_node<P: Platform>(cpu: u32) -> (u32, usize) {
+    let set = P::percpu(cpu).nodes[0].in_use.load(Relaxed);
+    (set, set.trailing_ones() as usize)
+}
+
+/// Whether this CPU has a node that is free. If so it stays so until the executing context takes it.
+#[inline(always)]
+pub(crate) fn has_node<P: Platform>(cpu: u32) -> bool {
+    free_node::<P>(cpu).1 < MAX_NODES
+}
+
 /// Takes a node of this CPU, the first that is free. `None` if all are in use.
 ///
 /// A set and not a stack: a lock whose holder keeps its node may be released in any order. Plain
@@ -48,12 +61,11 @@ impl<P: Platform> Default for Node<P> {
 /// set as it has found it when it returns to the one that it interrupted.
 #[inline(always)]
 pub(crate) fn take_node<P: Platform>(cpu: u32) -> Option<NodeRef> {
-    let in_use = &P::percpu(cpu).nodes[0].in_use;
-    let set = in_use.load(Relaxed);
-    let index = set.trailing_ones() as usize;
+    let (set, index) = free_node::<P>(cpu);
     if index >= MAX_NODES {
         return None;
     }
+    let in_use = &P::percpu(cpu).nodes[0].in_use;
     in_use.store(set | 1 << index, Relaxed);
     // An interrupt must see the node taken before we touch it, or would use it too.
     compiler_fence(AcqRel);

@@ -1,4 +1,5 @@
 //! What a lock needs from the machine it runs on.
+#![allow(unsafe_code)] // That it is such a machine is for the implementer to promise.
 
 use crate::atomic::{Atomic, Watch};
 use crate::event::LockEvent;
@@ -18,7 +19,41 @@ use core::sync::atomic::Ordering;
 /// [`cpu`](Self::cpu) must not change between the start of `lock` and the end of `unlock` (a kernel
 /// disables preemption), since waiters queue on per-CPU nodes and a paravirtual lock may be hashed
 /// without atomics because the same CPU releases it.
-pub trait Platform: Sized + Send + Sync + 'static {
+///
+/// # Safety
+/// A lock excludes others only as far as its machine is what it says. Whoever implements this promises:
+/// * **CPUs.** Contexts of execution that run at the same time have different [`cpu`](Self::cpu) numbers,
+///   below [`MAX_CPUS`](crate::MAX_CPUS). That of a context stays the same while it is in a method of a
+///   lock, and while it holds a lock. A number can be given to another context only when the first one
+///   holds no lock that keeps a queue node of the CPU (`in_use` of its first [`Node`](crate::percpu::Node)
+///   tells). A context that interrupts another one on its CPU leaves the nodes in use as it has found
+///   them, and uses no lock that the other one is using, but for reading as
+///   [`in_interrupt`](Self::in_interrupt) allows.
+/// * **Tasks.** The same holds of [`task`](Self::task) numbers, which are below 2^20. A task that holds a
+///   lock keeps its number; it may go to another CPU, except in a method of a spinning lock and between
+///   its `lock` and `unlock`.
+/// * **Storage.** [`percpu`](Self::percpu) and [`waiter`](Self::waiter) return the same object each time
+///   for the same number, another one for each number, and the same to all contexts that share locks.
+///   [`pv_hash`](Self::pv_hash) is one table for all of them. They are all zeros at first, and only locks
+///   write them.
+/// * **Waits.** [`spin_until`](Self::spin_until) returns a value that it has loaded from `word` with
+///   `order`, and for which `done` held; so do [`spin_for`](Self::spin_for) and
+///   [`spin_unless`](Self::spin_unless), if they return one. [`fence`](Self::fence) is a fence of that
+///   order. No method unwinds, or the queue would go on with a waiter that has left it; but `cpu` and
+///   `task` may, of a context that has no number yet.
+/// * **Keys.** Locks that are in use at the same time have different [`lock_key`](Self::lock_key)s, none
+///   of them 0, which differ in their low 63 bits; that of a lock in use does not change.
+///
+/// None of that can be promised by safe code:
+///
+/// ```compile_fail,E0200
+/// struct Mine;
+/// impl pvlock::Platform for Mine {}
+/// ```
+///
+/// What halts, wakes, yields, tells the time or counts may do so too early, too often or wrongly: then locks
+/// are slow, or hang, but exclude. Of a wake-up that is lost they hang.
+pub unsafe trait Platform: Sized + Send + Sync + 'static {
     /// A 32-bit atomic.
     type U32: Atomic<u32>;
     /// A 64-bit atomic.

@@ -9,7 +9,8 @@
 //! |------|---------|----------------------------------------------------------|
 //! | 0-7  | writer  | 0 none, 0xff a writer holds it                            |
 //! | 8    | waiting | a writer has the wait lock, and waits for the word         |
-//! | 9-31 | readers | how many hold it, or are finding out whether they may      |
+//! | 9-30 | readers | how many hold it, or are finding out whether they may      |
+//! | 31   | guard   | there are 2^22 readers: no more of them                     |
 //!
 //! States are written (readers, waiting, writer); `*` is anything.
 //!
@@ -28,6 +29,12 @@
 //!
 //! A reader in an interrupt ([`Platform::in_interrupt`]) waits for a writer that holds the lock, never
 //! for one that waits: what it interrupted may be reading already, and that writer waiting for it.
+//!
+//! # Too many readers
+//! Safe code can make any number of readers, by forgetting that it is one. One that finds *guard* set takes
+//! its add back, and panics; a try fails. The fast path finds out by the look that it takes at the other
+//! bits anyway. Those that have added and not yet looked are one for each context of each CPU, 2^16 at
+//! most, so the word cannot wrap, and be taken by a writer.
 //!
 //! Second word: the wait lock.
 //!
@@ -63,14 +70,24 @@ const HELD: u32 = 0xff;
 const WAITING_BIT: u32 = 8;
 const WAITING: u32 = 1 << WAITING_BIT;
 const READER: u32 = 1 << 9;
+/// Also the highest bit of the readers' number.
+const GUARD: u32 = 1 << 31;
+const _: () = assert!(GUARD / READER > 4 * crate::MAX_CPUS);
 
 const fn write_held(word: u32) -> bool {
     word & WRITER_MASK != 0
 }
 
-/// Whether a reader must queue.
+/// Whether a reader must queue, or give up.
 const fn closed(word: u32) -> bool {
-    word & (WRITER_MASK | WAITING) != 0
+    word & (WRITER_MASK | WAITING | GUARD) != 0
+}
+
+/// A reader that has taken its add back says why.
+#[cold]
+#[inline(never)]
+pub(crate) fn too_many_readers(lock: &str) -> ! {
+    panic!("{lock}: too many readers; guards may have been forgotten")
 }
 
 /// Takes the wait lock of a reader-writer lock, for an acquisition that has to wait.
@@ -85,20 +102,40 @@ pub(crate) fn take_turn<P: Platform, W: RawLock>(wait: &W) {
 }
 
 impl<P: Platform, W: RawLock> RawQRwLock<P, W> {
-    /// Called with this reader counted, which has not got in by that.
+    /// Counts this reader again, which has not got in by that.
+    ///
+    /// # Panics
+    /// If there are too many; it is not counted then.
+    fn count_reader(&self) {
+        // Relaxed, both: the wait behind this acquires.
+        if self.word.fetch_add(READER, Relaxed) & GUARD != 0 {
+            self.word.fetch_add(READER.wrapping_neg(), Relaxed);
+            self.wait.unlock();
+            too_many_readers("qrwlock");
+        }
+    }
+
+    /// Called with this reader counted, which found `seen` and has not got in by that.
+    ///
+    /// # Panics
+    /// If there are too many.
     #[cold]
     #[inline(never)]
-    fn read_slow(&self) {
+    fn read_slow(&self, seen: u32) {
+        if seen & GUARD != 0 {
+            self.word.fetch_add(READER.wrapping_neg(), Relaxed);
+            too_many_readers("qrwlock");
+        }
         if P::in_interrupt() {
             P::count(LockEvent::Contended, 1);
             // Acquire pairs with the Release store in write_unlock().
             P::spin_until(&self.word, Acquire, |word| !write_held(word));
             return;
         }
-        // Relaxed, both: the wait below acquires.
+        // Relaxed: the wait below acquires.
         self.word.fetch_add(READER.wrapping_neg(), Relaxed);
         take_turn::<P, W>(&self.wait);
-        self.word.fetch_add(READER, Relaxed);
+        self.count_reader();
         // Nobody can announce itself meanwhile: we have the wait lock.
         // Acquire pairs with the Release store in write_unlock().
         P::spin_until(&self.word, Acquire, |word| !write_held(word));
@@ -146,8 +183,9 @@ impl<P: Platform, W: RawLock> RawRwLock for RawQRwLock<P, W> {
     #[inline(always)]
     fn read(&self) {
         // (n,0,0) -> (n+1,0,0). Acquire pairs with the Release store in write_unlock().
-        if closed(self.word.fetch_add(READER, Acquire)) {
-            self.read_slow();
+        let seen = self.word.fetch_add(READER, Acquire);
+        if closed(seen) {
+            self.read_slow(seen);
         }
     }
 

@@ -6,7 +6,8 @@
 //! | bits | field   | meaning                                             |
 //! |------|---------|-----------------------------------------------------|
 //! | 0-7  | writer  | 0 none, 1 a writer waits, 0xff a writer holds it     |
-//! | 8-31 | readers | how many hold it, or are finding out whether they may |
+//! | 8-30 | readers | how many hold it, or are finding out whether they may |
+//! | 31   | guard   | there are 2^23 readers: no more of them, as there      |
 //!
 //! States are written (readers, writer); `*` is anything.
 //!
@@ -29,7 +30,7 @@
 
 use crate::atomic::{ConstZero, Watch};
 use crate::event::LockEvent;
-use crate::qrwlock::{describe_fields, take_turn};
+use crate::qrwlock::{describe_fields, take_turn, too_many_readers};
 use crate::registry::{Describe, high, low};
 use crate::trace::{How, TraceEvent};
 use crate::word::LockWord;
@@ -50,26 +51,54 @@ const WRITER_MASK: u32 = 0xff;
 const HELD: u32 = 0xff;
 const WAITING: u32 = 1;
 const READER: u32 = 1 << 8;
+/// Also the highest bit of the readers' number.
+const GUARD: u32 = 1 << 31;
+const _: () = assert!(GUARD / READER > 4 * crate::MAX_CPUS);
 
 const fn writer(word: u32) -> u32 {
     word & WRITER_MASK
 }
 
+/// Whether a reader must queue, or give up.
+const fn closed(word: u32) -> bool {
+    word & (WRITER_MASK | GUARD) != 0
+}
+
 impl<P: Platform, W: RawLock> RawQRwLock2014<P, W> {
-    /// Called with this reader counted, which has not got in by that.
+    /// Counts this reader again, which has not got in by that.
+    ///
+    /// # Panics
+    /// If there are too many; it is not counted then.
+    fn count_reader(&self) {
+        // Relaxed, both: the wait behind this acquires.
+        if self.word.fetch_add(READER, Relaxed) & GUARD != 0 {
+            self.word.fetch_add(READER.wrapping_neg(), Relaxed);
+            self.wait.unlock();
+            too_many_readers("qrwlock-2014");
+        }
+    }
+
+    /// Called with this reader counted, which found `seen` and has not got in by that.
+    ///
+    /// # Panics
+    /// If there are too many.
     #[cold]
     #[inline(never)]
-    fn read_slow(&self) {
+    fn read_slow(&self, seen: u32) {
+        if seen & GUARD != 0 {
+            self.word.fetch_add(READER.wrapping_neg(), Relaxed);
+            too_many_readers("qrwlock-2014");
+        }
         if P::in_interrupt() {
             P::count(LockEvent::Contended, 1);
             // Acquire pairs with the Release store in write_unlock().
             P::spin_until(&self.word, Acquire, |word| writer(word) != HELD);
             return;
         }
-        // Relaxed, both: the wait below acquires.
+        // Relaxed: the wait below acquires.
         self.word.fetch_add(READER.wrapping_neg(), Relaxed);
         take_turn::<P, W>(&self.wait);
-        self.word.fetch_add(READER, Relaxed);
+        self.count_reader();
         // Acquire pairs with the Release store in write_unlock().
         P::spin_until(&self.word, Acquire, |word| writer(word) != HELD);
         self.wait.unlock();
@@ -130,17 +159,18 @@ impl<P: Platform, W: RawLock> RawRwLock for RawQRwLock2014<P, W> {
     #[inline(always)]
     fn read(&self) {
         // (n,0) -> (n+1,0). Acquire pairs with the Release store in write_unlock().
-        if writer(self.word.fetch_add(READER, Acquire)) != 0 {
-            self.read_slow();
+        let seen = self.word.fetch_add(READER, Acquire);
+        if closed(seen) {
+            self.read_slow(seen);
         }
     }
 
     fn try_read(&self) -> bool {
-        if writer(self.word.load(Relaxed)) != 0 {
+        if closed(self.word.load(Relaxed)) {
             return false;
         }
         // As in read().
-        let entered = writer(self.word.fetch_add(READER, Acquire)) == 0;
+        let entered = !closed(self.word.fetch_add(READER, Acquire));
         if !entered {
             self.word.fetch_add(READER.wrapping_neg(), Relaxed);
         }

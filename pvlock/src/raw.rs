@@ -1,5 +1,7 @@
 //! What a new lock must provide: [`RawLock`], or [`RawRwLock`] if it also lets readers share.
 
+use crate::Platform;
+
 /// A mutual-exclusion lock that guards nothing by itself.
 ///
 /// Implement this for one type, add a line to [`crate::registry`], and the lock runs on every
@@ -22,6 +24,47 @@ pub trait RawLock: Send + Sync + Sized + 'static {
 
     /// Whether somebody holds or waits for the lock; out of date as soon as it is known.
     fn is_locked(&self) -> bool;
+}
+
+/// A [`RawLock`] that a lock which guards data can be built upon: the wait lock of the queued reader-writer
+/// locks and of the sleeping ones, whose lists it guards.
+///
+/// # Safety
+/// As long as each `unlock` follows a `lock`, or a `try_lock` that succeeded, on the same CPU:
+/// * at most one of those who have called `lock`, or succeeded in `try_lock`, has not yet called `unlock`;
+/// * what was done before an `unlock` happens before what is done after the next `lock` or successful
+///   `try_lock` returns;
+/// * a lock that nobody holds or waits for may be moved.
+///
+/// The negative controls ([`crate::busted`]) are [`RawLock`]s and not this:
+///
+#[cfg_attr(feature = "lock_api", doc = "```compile_fail,E0277")]
+#[cfg_attr(not(feature = "lock_api"), doc = "```ignore")]
+/// # mod platform { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/threads/platform.rs")); }
+/// # use platform::Threads;
+/// use pvlock::{RawQRwLock, busted::RawBusted};
+/// lock_api::RwLock::<RawQRwLock<Threads, RawBusted<Threads>>, u32>::new(0);
+/// ```
+#[allow(unsafe_code)] // That it excludes is for the implementer to promise.
+pub unsafe trait WaitLock: RawLock {}
+
+macro_rules! wait_locks {
+    ($($lock:ty $(, const $flag:ident)?;)+) => {$(
+        #[allow(unsafe_code)] // As said above.
+        // SAFETY: they exclude on any machine that is a Platform (tests/stepper.rs, tests/loom.rs).
+        unsafe impl<P: Platform $(, const $flag: bool)?> WaitLock for $lock {}
+    )+};
+}
+
+wait_locks! {
+    crate::tas::RawTas<P>;
+    crate::ticket::RawTicket<P>;
+    crate::virt_tas::RawVirtTas<P>;
+    crate::mcs::RawMcs<P>;
+    crate::qspinlock::cna::RawCna<P>;
+    crate::ppc::simple::RawPpcSpinLock<P>;
+    crate::ppc::queued::RawPpcQSpinLock<P>;
+    crate::qspinlock::RawQSpinLock<P, PV>, const PV;
 }
 
 /// A reader-writer lock that guards nothing by itself: many readers, or one writer.

@@ -1,9 +1,9 @@
 //! `rwlock`: the unfair reader-writer spinlock.
 //!
-//! | bits | field   | meaning                    |
-//! |------|---------|----------------------------|
-//! | 0-30 | readers | how many hold it           |
-//! | 31   | writer  | a writer holds it          |
+//! | bits | field   | meaning                                   |
+//! |------|---------|-------------------------------------------|
+//! | 0-30 | readers | how many hold it, [`MAX_READERS`] at most |
+//! | 31   | writer  | a writer holds it                         |
 //!
 //! ```text
 //!     0 --read--> 1 --read--> 2 ...      readers come as long as no writer holds it
@@ -16,6 +16,7 @@
 
 use crate::atomic::{Atomic, ConstZero, Watch};
 use crate::event::LockEvent;
+use crate::qrwlock::too_many_readers;
 use crate::registry::low;
 use crate::trace::{How, TraceEvent};
 use crate::{Platform, RawRwLock};
@@ -31,26 +32,35 @@ pub struct RawUnfairRwLock<P: Platform> {
 pub(crate) const FREE: u32 = 0;
 pub(crate) const READER: u32 = 1;
 pub(crate) const WRITER: u32 = 1 << 31;
+/// With one more the word would look like a writer's. Then [`RawRwLock::read`] panics and
+/// [`RawRwLock::try_read`] fails: only safe code that forgets guards can make so many.
+pub const MAX_READERS: u32 = WRITER - 1;
 
 impl<P: Platform> RawUnfairRwLock<P> {
+    /// # Panics
+    /// If there are as many readers as can be.
     #[cold]
     #[inline(never)]
     fn read_slow(&self) {
         P::count(LockEvent::Contended, 1);
         loop {
             // Relaxed: the exchange in try_read() is the acquisition.
-            P::spin_until(&self.word, Relaxed, |word| word & WRITER == 0);
+            let word = P::spin_until(&self.word, Relaxed, |word| word & WRITER == 0);
+            if word == MAX_READERS {
+                too_many_readers("rwlock");
+            }
             if self.claim_read() {
                 return;
             }
         }
     }
 
-    /// `n` -> `n + 1`, as often as other readers come and go meanwhile.
+    /// `n` -> `n + 1`, trying again as often as other readers come and go meanwhile.
     #[inline(always)]
     fn claim_read(&self) -> bool {
         let mut word = self.word.load(Relaxed);
-        while word & WRITER == 0 {
+        // Neither a writer, nor as many readers as can be: one comparison.
+        while word < MAX_READERS {
             // Acquire pairs with the Release store in write_unlock().
             match self
                 .word

@@ -8,6 +8,11 @@
 //! Free when both are equal. Source: the ticket lock of Mellor-Crummey and Scott, "Algorithms for
 //! scalable synchronization on shared-memory multiprocessors" (TOCS 1991). Strictly fair, hence at
 //! the mercy of every waiter: if the one whose turn it is has been descheduled, all wait for it.
+//!
+//! With 2^16 tickets out the two would be equal, and a held lock look free. So many waiters there are not:
+//! one for each context of each CPU at most (and a lock that was forgotten while held gives out no more
+//! than those). A ticket that is [`MAX_WAITERS`] or more behind is given back nevertheless, and its taker
+//! panics: half of the numbers is left to those that have taken one and not yet looked.
 
 use crate::atomic::{ConstZero, Watch};
 use crate::event::LockEvent;
@@ -24,6 +29,9 @@ pub struct RawTicket<P: Platform> {
     word: P::LockWord,
 }
 
+/// More are refused.
+pub const MAX_WAITERS: u16 = 1 << 15;
+
 const NEXT_SHIFT: u32 = 16;
 const ONE_TICKET: u32 = 1 << NEXT_SHIFT;
 /// The half-word lane of `serving`.
@@ -38,9 +46,39 @@ const fn next(word: u32) -> u16 {
 }
 
 impl<P: Platform> RawTicket<P> {
+    /// Gives back the ticket `mine`. False if it was served meanwhile.
+    #[cold]
+    fn give_back(&self, mine: u16) -> bool {
+        loop {
+            // Acquire, both, as in lock_slow().
+            let word = self.word.load(Acquire);
+            if serving(word) == mine {
+                return false;
+            }
+            // (mine+1, s) -> (mine, s). Whoever is behind us gives back first.
+            let last = next(word) == mine.wrapping_add(1);
+            let less = word.wrapping_sub(ONE_TICKET);
+            if last
+                && self
+                    .word
+                    .compare_exchange(word, less, Acquire, Relaxed)
+                    .is_ok()
+            {
+                return true;
+            }
+            P::relax();
+        }
+    }
+
+    /// # Panics
+    /// If more wait than can be.
     #[cold]
     #[inline(never)]
-    fn lock_slow(&self, mine: u16) {
+    fn lock_slow(&self, word: u32) {
+        let mine = next(word);
+        if mine.wrapping_sub(serving(word)) >= MAX_WAITERS && self.give_back(mine) {
+            panic!("ticket: {MAX_WAITERS} waiters, more than there can be CPUs");
+        }
         P::count(LockEvent::Contended, 1);
         P::trace(self, TraceEvent::QueuedWithTicket(mine));
         // Acquire pairs with the Release store in unlock().
@@ -64,7 +102,7 @@ impl<P: Platform> RawLock for RawTicket<P> {
         if next(word) == serving(word) {
             P::trace(self, TraceEvent::Acquired(How::Fast));
         } else {
-            self.lock_slow(next(word));
+            self.lock_slow(word);
         }
     }
 

@@ -21,6 +21,8 @@
 
 #[path = "stepper/conformance.rs"]
 mod conformance;
+#[path = "stepper/nodes.rs"]
+mod nodes;
 #[path = "stepper/readers.rs"]
 mod readers;
 #[path = "support/rng.rs"]
@@ -473,6 +475,29 @@ fn ppc_waiters_yield_to_whom_they_wait_for() {
         }
     }
     assert!(counts.iter().all(|&count| count > 0), "{counts:?}");
+}
+
+/// How long vCPU 0 must hold a lock, in steps, for vCPU 1 to queue for it.
+fn steps_until_it_queues(numa_nodes: u64) -> u32 {
+    let queues = |hold: &u32| {
+        let mut config = Config::new(PpcQSpinLock, 2, 1);
+        config.numa_nodes = numa_nodes;
+        config.programs[0] = vec![Op::Lock(0), Op::Pause(*hold), Op::Unlock(0)];
+        !sound::<Coarse>(&config).arrivals.is_empty()
+    };
+    (1..1_000).find(queues).expect("nobody steals for ever")
+}
+
+/// A comer of the holder's node tries for 32 turns, one of another node for 4. A turn is a look and a pause.
+#[test]
+fn ppc_comers_from_another_node_queue_sooner() {
+    use pvlock::ppc::queued::{REMOTE_STEAL_TURNS, STEAL_TURNS};
+    let (near, far) = (steps_until_it_queues(1), steps_until_it_queues(2));
+    assert_eq!(near - far, 2 * (STEAL_TURNS - REMOTE_STEAL_TURNS));
+    assert!(
+        (2 * REMOTE_STEAL_TURNS..4 * REMOTE_STEAL_TURNS).contains(&far),
+        "{far}"
+    );
 }
 
 #[test]

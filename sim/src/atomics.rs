@@ -46,7 +46,10 @@ macro_rules! atomic {
             }
         }
 
-        impl Atomic<$value> for $name {
+        #[allow(unsafe_code)] // For the promise below.
+        // SAFETY: programs take turns on one thread, and none is suspended between the load and the store of
+        // `modify`: each method is one step, in one order for all.
+        unsafe impl Atomic<$value> for $name {
             fn new(value: $value) -> Self {
                 Self(<$native>::new(value))
             }
@@ -149,7 +152,9 @@ impl ConstZero for Word {
     clippy::cast_possible_truncation,
     reason = "parts are as wide as their type"
 )]
-impl LockWord for Word {
+#[allow(unsafe_code)] // For the promise below.
+// SAFETY: as above; parts are put into the word as it is at that moment.
+unsafe impl LockWord for Word {
     fn new(value: u32) -> Self {
         Self(U32::new(value))
     }

@@ -16,9 +16,11 @@ pub mod presets;
 mod schedule;
 mod simulation;
 mod spec;
+mod text;
 
 pub use engine::EngineStats;
 pub use engine::vcpu::{HostStep, Switch, SwitchKind, VcpuStats};
 pub use schedule::Rule;
 pub use simulation::{Options, Outcome, STACK_BYTES, Said, SimError, Simulation, VmConfig};
 pub use spec::{Costs, MAX_CPUS, PARAMETERS, Parameter, Spec, SpecError, Unit, parameter};
+pub use text::read_text;

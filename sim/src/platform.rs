@@ -22,10 +22,15 @@ struct Current {
     engine: Cell<*mut Engine>,
     area: Cell<usize>,
     yielder: Cell<*const Yielder<(), ()>>,
+    /// The vCPU that has fetched data last, when it was there, and how long that took.
+    fetched: Cell<(usize, Ps, Ps)>,
 }
 
 /// Turns of a wait after which it is asked again whether to give up, for reasons that are no word's value.
 const TURNS_UNTIL_ASKED: Ps = 64;
+
+/// What takes longer than this was not the fetch of a line: the vCPU was off its CPU meanwhile.
+const LONGEST_FETCH: Ps = 100_000 * NS;
 
 thread_local! {
     static CURRENT: Current = const {
@@ -33,6 +38,7 @@ thread_local! {
             engine: Cell::new(ptr::null_mut()),
             area: Cell::new(0),
             yielder: Cell::new(ptr::null()),
+            fetched: Cell::new((0, 0, 0)),
         }
     };
 }
@@ -206,6 +212,17 @@ fn come_back() {
     with(Engine::refresh);
 }
 
+/// How long it took to fetch the data that has just come. Work that begins now has been done meanwhile: nothing
+/// of it depends on the data, so that a CPU which executes out of order, and writes by way of a buffer, does
+/// not wait for it.
+fn just_fetched() -> Ps {
+    let (area, there, took) = CURRENT.with(|current| current.fetched.take());
+    let now = area != 0
+        && area == CURRENT.with(|current| current.area.get())
+        && there == with(|e| e.local_ps());
+    if now { took } else { 0 }
+}
+
 /// A simulated vCPU. `TRACE`: the steps of acquisitions are seen.
 pub(crate) struct Simulated<const TRACE: bool>;
 
@@ -229,7 +246,10 @@ fn address_of<T>(object: &T) -> usize {
     ptr::from_ref(object).addr()
 }
 
-impl<const TRACE: bool> Platform for Simulated<TRACE> {
+// SAFETY: a vCPU's number and all storage are those of its area in the region, as in the guest image. vCPUs
+// take turns on one thread, so every access is one step, in one order for all. A vCPU that panics says so
+// and never goes on; so do the others of its VM then, as far as they wait for it.
+unsafe impl<const TRACE: bool> Platform for Simulated<TRACE> {
     type U32 = crate::atomics::U32;
     type U64 = crate::atomics::U64;
     type LockWord = crate::atomics::Word;
@@ -457,20 +477,28 @@ impl<const TRACE: bool> Machine for Simulated<TRACE> {
         unsafe { vcpu_at(area) }
     }
 
-    /// A unit is a nanosecond.
+    /// A unit is a picosecond.
     fn work(units: u64) {
+        let fetched = just_fetched();
         if units > 0 {
-            spend(units * NS);
+            with(|e| e.charge_beside(units, fetched));
             settle();
         }
     }
 
-    fn unit_ticks() -> Option<u64> {
+    fn unit_ps() -> Option<u64> {
         Some(1024)
     }
 
     fn touches<T>(data: &T, write: bool) {
+        let asked = with(|e| e.local_ps());
         access(address_of(data), if write { Use::Store } else { Use::Load });
+        let there = with(|e| e.local_ps());
+        let mut took = there - asked;
+        if took > LONGEST_FETCH {
+            took = 0;
+        }
+        CURRENT.with(|current| current.fetched.set((current.area.get(), there, took)));
     }
 
     fn hold_off(ns: u32) {

@@ -63,4 +63,11 @@ impl Rule {
             Self::DelayWake { wake, .. } => wake,
         }
     }
+
+    /// For how long, ns.
+    pub const fn ns(&self) -> u64 {
+        match *self {
+            Self::DescheduleHolder { ns, .. } | Self::DelayWake { ns, .. } => ns,
+        }
+    }
 }

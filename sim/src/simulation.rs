@@ -15,6 +15,7 @@ use std::any::Any;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
+use std::sync::atomic::AtomicBool;
 
 /// Bytes of a vCPU's stack. Memory is taken for the pages only that are touched.
 pub const STACK_BYTES: usize = 512 << 10;
@@ -70,7 +71,7 @@ pub enum SimError {
         cpus: usize,
     },
     /// No memory for a stack.
-    #[error("cannot map the stack of a simulated vCPU: {0}")]
+    #[error("cannot map the stack of a simulated vCPU: {0}; use fewer vCPUs, or raise 'ulimit -v'")]
     Stack(#[source] io::Error),
 }
 
@@ -212,6 +213,12 @@ impl Simulation {
         // reference into it while they are suspended: see `platform::with`.
         unsafe { Engine::run(self.engine, ns.saturating_mul(NS)) };
         platform::enter(before);
+    }
+
+    /// Once `interrupt` is set, the machine stands still, for good: [`Self::run_until`] returns soon, and
+    /// the time is what it is then.
+    pub fn stand_still_on(&mut self, interrupt: &'static AtomicBool) {
+        self.engine_mut().interrupt = Some(interrupt);
     }
 
     /// Nanoseconds since the machine was switched on.

@@ -3,6 +3,7 @@
 //! Each parameter is defined once, in the list below, with its unit. A preset (a TOML file) gives all
 //! of them; any can be changed by name.
 
+use crate::text::read_text;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
@@ -195,6 +196,9 @@ pub struct Spec {
     pub sources: std::collections::BTreeMap<String, String>,
 }
 
+/// Largest file of a preset, bytes.
+const LARGEST: u64 = 1 << 20;
+
 /// Most hardware threads of a machine.
 pub const MAX_CPUS: usize = 1024;
 
@@ -367,7 +371,7 @@ impl Spec {
     /// # Errors
     /// As [`Self::from_toml`], or if the file cannot be read.
     pub fn from_file(path: &Path) -> Result<Self, SpecError> {
-        let text = std::fs::read_to_string(path).map_err(|e| e.to_string());
+        let text = read_text(path, LARGEST).map_err(|e| e.to_string());
         text.and_then(|text| Self::from_toml(&text).map_err(|e| e.to_string()))
             .map_err(|why| SpecError::File {
                 file: path.display().to_string(),

@@ -56,20 +56,20 @@ fn duration(
     time(1024 + TURNS) - time(1024)
 }
 
-/// What an acquisition costs that finds all lines where it wants them: read-modify-writes, and hits. One hit
-/// of each is the guarded line's.
+/// What an acquisition costs that finds all lines where it wants them: read-modify-writes, and hits. That of the
+/// guarded line is not among them: the work goes on meanwhile.
 const UNCONTENDED: [(&str, u64, u64); 5] = [
     // Exchange; store.
-    ("tas", 1, 1 + 1),
+    ("tas", 1, 1),
     // Add; load and store.
-    ("ticket", 1, 2 + 1),
+    ("ticket", 1, 2),
     // Exchange; store of the locked byte.
-    ("qspinlock", 1, 1 + 1),
+    ("qspinlock", 1, 1),
     // Exchange; exchange.
-    ("pv-qspinlock", 2, 1),
+    ("pv-qspinlock", 2, 0),
     // Node taken (2) and made ready (2), exchange of the tail, holder noted; holder and link read, exchange,
     // node given back (2).
-    ("mcs", 2, 2 + 2 + 1 + 2 + 2 + 1),
+    ("mcs", 2, 2 + 2 + 1 + 2 + 2),
 ];
 
 #[test]
@@ -90,20 +90,20 @@ fn the_first_use_of_a_line_is_a_transfer_from_memory() {
         let spec = exact(&[&format!("memory_ns={memory}")]);
         Lab::new(&spec, 1, params("tas", 1, 1), &[vec![0]]).complete(S)
     };
-    // From the acquisition to the release: the guarded line is new, the lock's is not. The clock is looked at
-    // after the work, and at the end.
-    let rest = HIT + CRITICAL + HIT + 2 * CLOCK;
-    assert_eq!(first(100), 100 + rest);
-    assert_eq!(first(333), 333 + rest);
+    // From the acquisition to the release: the guarded line is new, the lock's is not. It comes while the work
+    // is done, or later. The clock is looked at after the work, after the release, and at the end.
+    let rest = HIT + 3 * CLOCK;
+    assert_eq!(first(100), CRITICAL + rest);
+    assert_eq!(first(333), 333 + HIT + rest);
 }
 
 /// One handoff of a ticket lock between two CPUs that always want it.
 ///
 /// The waiter, which has added itself and so owns the word's line, reads it when the holder's store takes it
-/// away: `transfer`. It uses the guarded line: `transfer`. Both have a copy of the word then, so reading it is a
+/// away: `transfer`. It uses the guarded line: `transfer`, during which it works. Both have a copy of the word then, so reading it is a
 /// hit, and the store of the release takes the other's copy away: `transfer` and `invalidate`.
 fn ticket_handoff(transfer: u64, critical: u64) -> u64 {
-    (transfer + HIT) + (transfer + HIT) + critical + HIT + (transfer + INVALIDATE)
+    (transfer + HIT) + critical.max(transfer + HIT) + HIT + (transfer + INVALIDATE)
 }
 
 fn ping_pong(lock: &str, other: usize) -> u64 {
@@ -128,7 +128,7 @@ fn a_lock_goes_back_and_forth_at_the_pace_of_its_lines() {
 fn another_socket_is_farther_by_what_the_transfers_of_a_handoff_differ() {
     // A qspinlock has one more: the waiter reads the word and then writes it, and the old holder takes it away
     // once more, to set pending, before it is released.
-    for (lock, transfers) in [("ticket", 3), ("qspinlock", 4)] {
+    for (lock, transfers) in [("ticket", 2), ("qspinlock", 3)] {
         let (near, far) = (ping_pong(lock, 1), ping_pong(lock, 5));
         assert_eq!(
             far - near,
@@ -168,7 +168,7 @@ fn locks_in_order_of_arrival_are_exactly_fair() {
 #[test]
 fn a_busy_sibling_slows_a_hardware_thread_by_its_factor() {
     // CPU 8 is the second thread of CPU 0's core, CPU 9 that of CPU 1's.
-    let (rmw, hits) = (RMW, 2 * HIT);
+    let (rmw, hits) = (RMW, HIT);
     let alone = TURNS * (CRITICAL + OUTSIDE + rmw + hits) + TIMED * 4 * CLOCK;
     let spec = |factor: &str| exact(&["threads=2", &format!("smt_busy={factor}")]);
     let found = |factor: &str, noise: Option<usize>| {

@@ -202,15 +202,12 @@ pub fn set_registers(
         rflags: RFLAGS,
         ..Default::default()
     };
-    vcpu.set_regs(&regs)
-        .map_err(VmmError::kvm("set the registers of a vCPU"))
+    VmmError::ioctl("set the registers of a vCPU", || vcpu.set_regs(&regs))
 }
 
 /// Sets 64-bit mode, segments and GS base.
 pub(crate) fn set_special_registers(vcpu: &VcpuFd, cpl: Cpl, gs_base: u64) -> Result<(), VmmError> {
-    let mut sregs = vcpu
-        .get_sregs()
-        .map_err(VmmError::kvm("read the registers of a vCPU"))?;
+    let mut sregs = VmmError::ioctl("read the registers of a vCPU", || vcpu.get_sregs())?;
     let dpl = cpl.level();
     let (code_index, data_index) = match cpl {
         Cpl::Cpl0 => (KERNEL_CODE, KERNEL_DATA),
@@ -236,8 +233,9 @@ pub(crate) fn set_special_registers(vcpu: &VcpuFd, cpl: Cpl, gs_base: u64) -> Re
     sregs.cr0 = CR0_PE | CR0_MP | CR0_ET | CR0_NE | CR0_WP | CR0_AM | CR0_PG;
     sregs.cr4 |= CR4_PAE | CR4_OSFXSR | CR4_OSXMMEXCPT;
     sregs.efer = EFER_SCE | EFER_LME | EFER_LMA | EFER_NXE;
-    vcpu.set_sregs(&sregs)
-        .map_err(VmmError::kvm("set the control registers of a vCPU"))
+    VmmError::ioctl("set the control registers of a vCPU", || {
+        vcpu.set_sregs(&sregs)
+    })
 }
 
 #[cfg(test)]

@@ -41,9 +41,15 @@ pub fn tsc_offset(vcpu: &VcpuFd) -> Result<u64, VmmError> {
         attr: kvm_bindings::KVM_VCPU_TSC_OFFSET.into(),
         addr: (&raw mut offset).expose_provenance() as u64,
     };
-    #[allow(unsafe_code)]
-    // SAFETY: KVM writes eight bytes to `attr.addr`, which is `offset`.
-    if unsafe { ioctl_with_ref(vcpu, ioctls::KVM_GET_DEVICE_ATTR(), &attr) } == 0 {
+    let told = VmmError::ioctl("tell its offset", || {
+        #[allow(unsafe_code)]
+        // SAFETY: KVM writes eight bytes to `attr.addr`, which is `offset`.
+        match unsafe { ioctl_with_ref(vcpu, ioctls::KVM_GET_DEVICE_ATTR(), &attr) } {
+            0 => Ok(()),
+            _ => Err(kvm_ioctls::Error::last()),
+        }
+    });
+    if told.is_ok() {
         return Ok(offset);
     }
     let entry = kvm_msr_entry {
@@ -52,10 +58,11 @@ pub fn tsc_offset(vcpu: &VcpuFd) -> Result<u64, VmmError> {
     };
     let mut msrs = Msrs::from_entries(&[entry])
         .map_err(|_| VmmError::Missing("room for an MSR", "a vCPU's clock cannot be read"))?;
-    let before = now();
-    let read = vcpu
-        .get_msrs(&mut msrs)
-        .map_err(VmmError::kvm("read the TSC of a vCPU"))?;
+    let mut before = now();
+    let read = VmmError::ioctl("read the TSC of a vCPU", || {
+        before = now();
+        vcpu.get_msrs(&mut msrs)
+    })?;
     let after = now();
     if read != 1 {
         return Err(VmmError::Missing(

@@ -91,7 +91,7 @@ pub fn ticks_per_turn(cpl: Cpl) -> Result<Option<u64>, VmmError> {
         .map_err(RegionError::from)?;
 
     let vm = create_vm(&memory)?;
-    let mut vcpu = vm.create_vcpu(0).map_err(VmmError::kvm("create a vCPU"))?;
+    let mut vcpu = VmmError::ioctl("create a vCPU", || vm.create_vcpu(0))?;
     boot::set_special_registers(&vcpu, cpl, 0)?;
     let regs = kvm_regs {
         rip: image.entry(),
@@ -101,8 +101,7 @@ pub fn ticks_per_turn(cpl: Cpl) -> Result<Option<u64>, VmmError> {
     };
     let mut fastest = None;
     for _ in 0..RUNS {
-        vcpu.set_regs(&regs)
-            .map_err(VmmError::kvm("set the registers of a vCPU"))?;
+        VmmError::ioctl("set the registers of a vCPU", || vcpu.set_regs(&regs))?;
         let ticks = loop {
             match vcpu.run() {
                 Ok(VcpuExit::MmioWrite(_, &[a, b, c, d])) => {

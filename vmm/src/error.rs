@@ -21,7 +21,7 @@ pub enum VmmError {
     )]
     NoPermission,
     /// The KVM device could not be opened for another reason.
-    #[error("cannot open /dev/kvm: {0}")]
+    #[error("cannot open /dev/kvm: {}{}", .0, remedy(Some(.0.errno())))]
     OpenKvm(#[source] kvm_ioctls::Error),
     /// The KVM API is not the one everybody has used since 2007.
     #[error("/dev/kvm offers API version {0}, version 12 is needed")]
@@ -117,9 +117,20 @@ pub enum VmmError {
 }
 
 impl VmmError {
-    /// For `map_err` on an ioctl.
-    pub(crate) fn kvm(what: &'static str) -> impl FnOnce(kvm_ioctls::Error) -> Self {
-        move |source| Self::Kvm { what, source }
+    /// Makes an ioctl, once more whenever a signal interrupts it.
+    ///
+    /// KVM_CREATE_VM among others fails with EINTR when a signal is pending, which the next attempt finds
+    /// delivered.
+    pub(crate) fn ioctl<T>(
+        what: &'static str,
+        mut call: impl FnMut() -> Result<T, kvm_ioctls::Error>,
+    ) -> Result<T, Self> {
+        loop {
+            match call() {
+                Err(source) if source.errno() == libc::EINTR => {}
+                result => return result.map_err(|source| Self::Kvm { what, source }),
+            }
+        }
     }
 
     /// For `map_err` on a system call.
@@ -128,5 +139,59 @@ impl VmmError {
             what,
             source: source.into(),
         }
+    }
+}
+
+/// What to do about a refusal of the host, to be put behind what it says; empty if nothing is known to help.
+pub fn remedy(errno: Option<i32>) -> &'static str {
+    match errno {
+        Some(libc::EMFILE) => {
+            "; it takes more open files than are allowed: raise 'ulimit -n', or use fewer vCPUs"
+        }
+        Some(libc::ENFILE) => "; the host has no more open files: close others, or use fewer vCPUs",
+        Some(libc::EAGAIN) => {
+            "; it takes more threads, or memory for them, than is allowed: raise 'ulimit -u', 'ulimit -v' \
+             or the cgroup's pids.max, or use fewer vCPUs"
+        }
+        Some(libc::ENOMEM) => {
+            "; there is no memory for it: raise 'ulimit -v' or the cgroup's memory.max, or use fewer vCPUs, \
+             locks or VMs, or a smaller --ring"
+        }
+        Some(libc::ENOSPC) => "; KVM has no room for more: use fewer vCPUs",
+        Some(libc::EPERM | libc::EACCES) => {
+            "; a policy forbids it (seccomp, SELinux, a container's): change that, or use --machine threads"
+        }
+        Some(libc::EBUSY) => "; another hypervisor has the CPU: end that, or use --machine threads",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupted_ioctl_is_made_again_and_a_refused_one_is_not() {
+        let mut interruptions = 3;
+        let made = VmmError::ioctl("do it", || {
+            interruptions -= 1;
+            if interruptions > 0 {
+                Err(kvm_ioctls::Error::new(libc::EINTR))
+            } else {
+                Ok(7)
+            }
+        });
+        assert_eq!(made.unwrap(), 7);
+        let mut calls = 0;
+        let refused = VmmError::ioctl::<()>("do it", || {
+            calls += 1;
+            Err(kvm_ioctls::Error::new(libc::EMFILE))
+        });
+        let text = refused.unwrap_err().to_string();
+        assert!(
+            text.contains("KVM could not do it") && text.contains("ulimit -n"),
+            "{text}"
+        );
+        assert_eq!(calls, 1);
     }
 }

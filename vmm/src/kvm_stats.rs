@@ -36,12 +36,18 @@ impl KvmStats {
     /// # Errors
     /// If this KVM has none, or there is no file descriptor left for them.
     pub fn open(vcpu: &VcpuFd) -> io::Result<Self> {
-        #[allow(unsafe_code)]
-        // SAFETY: the ioctl takes no argument and returns a new file descriptor or -1.
-        let fd = unsafe { vmm_sys_util::ioctl::ioctl(vcpu, ioctls::KVM_GET_STATS_FD()) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let fd = loop {
+            #[allow(unsafe_code)]
+            // SAFETY: the ioctl takes no argument and returns a new file descriptor or -1.
+            let fd = unsafe { vmm_sys_util::ioctl::ioctl(vcpu, ioctls::KVM_GET_STATS_FD()) };
+            if fd >= 0 {
+                break fd;
+            }
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        };
         #[allow(unsafe_code)]
         // SAFETY: `fd` is open and nobody else's.
         let file = unsafe { <File as std::os::fd::FromRawFd>::from_raw_fd(fd) };

@@ -19,6 +19,7 @@ pub mod limits;
 pub mod patch;
 pub mod region;
 pub mod report;
+pub mod sched;
 pub mod stops;
 pub mod switches;
 pub mod thread;
@@ -27,7 +28,7 @@ mod vm;
 pub mod yielding;
 
 pub use cpl::Cpl;
-pub use error::VmmError;
+pub use error::{VmmError, remedy};
 pub use image::{Image, ImageError};
 pub use region::Region;
 pub use vcpu::{Event, Exits};

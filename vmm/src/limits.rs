@@ -1,5 +1,6 @@
 //! What this process may have, and what to tell where it may have no more.
 
+use crate::error::remedy;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 
@@ -22,18 +23,18 @@ pub fn raise() {
     }
 }
 
-/// `error`, with its remedy if it is a limit of this process: one that [`raise`] could not raise any more.
+/// `error`, with its remedy if there is one; of open files with the limit, which [`raise`] could not raise any
+/// more.
 pub fn explain(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EMFILE) => {
             let most = getrlimit(Resource::Nofile).current;
             let most = most.map_or_else(|| "no number".to_owned(), |n| n.to_string());
             format!(
-                "{error}: this process may have {most} open; raise 'ulimit -n', or take fewer vCPUs"
+                "{error}: this process may have {most} open; raise 'ulimit -n', or use fewer vCPUs"
             )
         }
-        Some(libc::ENFILE) => format!("{error}: raise the sysctl fs.file-max"),
-        _ => error.to_string(),
+        errno => format!("{error}{}", remedy(errno)),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::yielding::Yielded;
 use guest::abi::{
-    Control, Counter, Header, LOG_BYTES, Layout, LockSlot, MAGIC, Params, RunQueue, StealTime,
-    Task, TaskArea, TraceRing, VERSION, VcpuArea,
+    Calibration, Control, Costs, Counter, Data, Header, LOG_BYTES, Layout, LockSlot, MAGIC, Params,
+    RunQueue, StealTime, Task, TaskArea, TraceRing, VERSION, VcpuArea,
 };
 use guest::hist::{BUCKETS, Hist};
 use pvlock::{MAX_NODES, NodeRef};
@@ -28,7 +28,10 @@ const RUN_QUEUE: usize = offset_of!(VcpuArea, run_queue);
 #[derive(Debug, thiserror::Error)]
 pub enum RegionError {
     /// The memory could not be mapped.
-    #[error("cannot map {bytes} bytes of guest memory: {source}")]
+    #[error(
+        "cannot map {bytes} bytes of guest memory: {source}; use fewer vCPUs, locks or VMs, or a smaller \
+         --ring, or raise 'ulimit -v'"
+    )]
     Map {
         /// Bytes asked for.
         bytes: usize,
@@ -229,6 +232,14 @@ impl Region {
         self.store(offset, u32::from(pause))
     }
 
+    /// Tells vCPUs that are host threads to end wherever they wait.
+    ///
+    /// # Errors
+    /// As all accesses.
+    pub fn set_leave(&self) -> Result<()> {
+        self.store(self.layout.control() + offset_of!(Control, leave), 1u32)
+    }
+
     /// What vCPU `cpu` is doing.
     ///
     /// # Errors
@@ -244,10 +255,7 @@ impl Region {
     /// # Errors
     /// As all accesses.
     pub fn counters(&self, cpu: usize) -> Result<Vec<u64>> {
-        self.words(
-            self.layout.vcpu(cpu) + offset_of!(VcpuArea, counters),
-            Counter::COUNT,
-        )
+        self.vcpu_words(cpu, offset_of!(VcpuArea, counters), Counter::COUNT)
     }
 
     /// Counts how a yield of vCPU `cpu` ended. Only the vCPU's own thread may, as only the vCPU itself
@@ -280,8 +288,8 @@ impl Region {
     /// # Errors
     /// As all accesses.
     pub fn hist(&self, cpu: usize, hist: usize) -> Result<Vec<u64>> {
-        let offset = offset_of!(VcpuArea, hists) + hist * size_of::<Hist>();
-        self.words(self.layout.vcpu(cpu) + offset, BUCKETS)
+        let field = offset_of!(VcpuArea, hists) + hist * size_of::<Hist>();
+        self.vcpu_words(cpu, field, BUCKETS)
     }
 
     /// A 64-bit field of vCPU `cpu`, by its offset in [`VcpuArea`].
@@ -290,6 +298,14 @@ impl Region {
     /// As all accesses.
     pub fn vcpu_word(&self, cpu: usize, field: usize) -> Result<u64> {
         self.load(self.layout.vcpu(cpu) + field)
+    }
+
+    /// So many 64-bit words of vCPU `cpu`, from that offset in [`VcpuArea`].
+    ///
+    /// # Errors
+    /// As all accesses.
+    pub fn vcpu_words(&self, cpu: usize, field: usize, count: usize) -> Result<Vec<u64>> {
+        self.words(self.layout.vcpu(cpu) + field, count)
     }
 
     /// Moves what is in vCPU `cpu`'s trace ring to `to`, as little-endian words, and makes room for
@@ -400,16 +416,57 @@ impl Region {
         self.base + (self.layout.vcpu(cpu) + offset_of!(VcpuArea, steal)) as u64
     }
 
-    /// First 64 bits of lock number `lock`, the owner (vCPU + 1, or 0) and the entries counted.
+    /// What vCPU `cpu` has found out of what work costs, if it has.
+    ///
+    /// # Errors
+    /// As all accesses.
+    pub fn calibration(&self, cpu: usize) -> Result<Option<Costs>> {
+        let offset = self.layout.vcpu(cpu) + offset_of!(VcpuArea, calibration);
+        // Acquire (in load) pairs with the vCPU's Release store: the other words are there if the first is.
+        if self.load::<u64>(offset)? == 0 {
+            return Ok(None);
+        }
+        let words = self.words(offset, Calibration::WORDS)?;
+        Ok(words.try_into().ok().map(Costs::of_words))
+    }
+
+    /// Tells the vCPUs what work costs. To be said before they are told to work.
+    ///
+    /// # Errors
+    /// As all accesses.
+    pub fn set_calibration(&self, costs: &Costs) -> Result<()> {
+        let offset = self.layout.control() + offset_of!(Control, calibration);
+        // The first word last: it says that the others are there.
+        for (i, word) in costs.words().into_iter().enumerate().rev() {
+            self.store(offset + 8 * i, word)?;
+        }
+        Ok(())
+    }
+
+    /// Where the vCPUs were told that the data is which their critical sections touch.
+    ///
+    /// # Errors
+    /// As all accesses.
+    pub fn data(&self) -> Result<Data> {
+        let raw = self.load(offset_of!(Header, params) + offset_of!(Params, data))?;
+        Ok(Data::from_raw(raw).unwrap_or_default())
+    }
+
+    /// First 64 bits of lock number `lock`, the owner (vCPU + 1, or 0) and the entries counted; of these, 0 if
+    /// nothing is counted.
     ///
     /// # Errors
     /// As all accesses.
     pub fn lock(&self, lock: usize) -> Result<(u64, u32, u64)> {
         let slot = self.layout.lock(lock);
+        let (owner, entries) = match LockSlot::guarded_offset(self.data()?) {
+            Some([owner, count]) => (self.load::<u64>(slot + owner)?, self.load(slot + count)?),
+            None => (0, 0),
+        };
         Ok((
             self.load(slot)?,
-            self.load(slot + offset_of!(LockSlot, owner))?,
-            self.load(slot + offset_of!(LockSlot, count))?,
+            u32::try_from(owner).unwrap_or(u32::MAX),
+            entries,
         ))
     }
 

@@ -119,7 +119,12 @@ impl SwitchRecorder {
             .sample_id_all(true)
             .context_switch(true)
             .clockid(Clock::MONOTONIC_RAW);
-        let counter = builder.build().map_err(SwitchError::Open)?;
+        let counter = loop {
+            match builder.build() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                built => break built.map_err(SwitchError::Open)?,
+            }
+        };
         let mut sampler = counter.sampled(RING_BYTES).map_err(SwitchError::Map)?;
         sampler.enable().map_err(SwitchError::Open)?;
         Ok(Self { sampler })

@@ -39,26 +39,29 @@ pub fn set_nice(tid: Pid, nice: i32) -> io::Result<()> {
 }
 
 /// Lets thread `tid` run before all threads of ordinary scheduling, until it blocks (SCHED_FIFO), with
-/// `priority` 1 to 99 among its kind; without, makes it an ordinary one. `None` is the calling thread.
+/// `priority` 1 to 99 among its kind.
 ///
 /// # Errors
 /// If the thread has ended, or this process may not (it takes CAP_SYS_NICE or RLIMIT_RTPRIO).
 #[allow(unsafe_code)] // The system call has no safe wrapper.
-pub fn set_fifo(tid: Option<Pid>, priority: Option<i32>) -> io::Result<()> {
+pub fn set_fifo(tid: Pid, priority: i32) -> io::Result<()> {
     let parameters = libc::sched_param {
-        sched_priority: priority.unwrap_or(0),
+        sched_priority: priority,
     };
-    let policy = if priority.is_some() {
-        libc::SCHED_FIFO
-    } else {
-        libc::SCHED_OTHER
-    };
-    let tid = tid.map_or(0, |tid| tid.as_raw_nonzero().get());
+    let tid = tid.as_raw_nonzero().get();
     // SAFETY: `parameters` is a valid sched_param, which the call only reads.
-    match unsafe { libc::sched_setscheduler(tid, policy, &raw const parameters) } {
+    match unsafe { libc::sched_setscheduler(tid, libc::SCHED_FIFO, &raw const parameters) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// Lets writing a file beyond what is allowed (RLIMIT_FSIZE) fail with EFBIG, instead of ending the process
+/// by SIGXFSZ.
+#[allow(unsafe_code)] // The system call has no safe wrapper.
+pub fn let_large_files_fail() {
+    // SAFETY: to ignore a signal installs no handler, and nothing of this process relies on that one.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
 /// How long thread `tid` of this process has been on a CPU: what [`ThreadStats`] says too, for a

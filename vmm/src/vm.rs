@@ -11,6 +11,7 @@ use crate::layout::{self, MemoryMap};
 use crate::limits;
 use crate::region::{self, Region};
 use crate::report::Registers;
+use crate::sched;
 use crate::thread;
 use crate::vcpu::{Event, Shared, Vcpu};
 use guest::abi::{Doorbell, KICK_PAGES, Params};
@@ -73,7 +74,13 @@ struct VcpuHandle {
 
 /// Opens /dev/kvm.
 pub(crate) fn open_kvm() -> Result<Kvm, VmmError> {
-    let kvm = Kvm::new().map_err(|e| match e.errno() {
+    let opened = loop {
+        match Kvm::new() {
+            Err(e) if e.errno() == libc::EINTR => {}
+            opened => break opened,
+        }
+    };
+    let kvm = opened.map_err(|e| match e.errno() {
         libc::ENOENT | libc::ENODEV | libc::ENXIO => VmmError::NoKvm,
         libc::EACCES | libc::EPERM => VmmError::NoPermission,
         _ => VmmError::OpenKvm(e),
@@ -142,9 +149,7 @@ impl Vm {
         let vm = create_vm(&memory)?;
         let mut fds = Vec::with_capacity(count);
         for cpu in 0..count {
-            let fd = vm
-                .create_vcpu(cpu as u64)
-                .map_err(VmmError::kvm("create a vCPU"))?;
+            let fd = VmmError::ioctl("create a vCPU", || vm.create_vcpu(cpu as u64))?;
             boot::set_registers(&fd, config.cpl, image.entry(), &region, cpu)?;
             enable_steal_time(&fd, region.steal_address(cpu))?;
             fds.push(fd);
@@ -152,10 +157,7 @@ impl Vm {
         let first = fds
             .first()
             .ok_or(VmmError::Missing("vCPUs", "there is nothing to run"))?;
-        let tsc_khz = first
-            .get_tsc_khz()
-            .map_err(VmmError::kvm("tell the TSC's frequency"))?
-            .into();
+        let tsc_khz = VmmError::ioctl("tell the TSC's frequency", || first.get_tsc_khz())?.into();
         let tsc_offset = clock::tsc_offset(first)?;
         params.tsc_khz = tsc_khz;
         region.init(&params, layout::REGION)?;
@@ -195,13 +197,10 @@ impl Vm {
         events: &mpsc::UnboundedSender<Event>,
     ) -> Result<(), VmmError> {
         let bell = Doorbell::Kick(u32::try_from(number).unwrap_or(u32::MAX)).address();
-        self.fd
-            .register_ioevent(
-                &self.shared[number].kick,
-                &IoEventAddress::Mmio(bell),
-                NoDatamatch,
-            )
-            .map_err(VmmError::kvm("register a kick as ioeventfd"))?;
+        let (kick, bell) = (&self.shared[number].kick, IoEventAddress::Mmio(bell));
+        VmmError::ioctl("register a kick as ioeventfd", || {
+            self.fd.register_ioevent(kick, &bell, NoDatamatch)
+        })?;
         let stats = self.open_stats(&fd);
         let vcpu = Vcpu {
             number,
@@ -215,6 +214,7 @@ impl Vm {
         let thread = std::thread::Builder::new()
             .name(format!("vcpu{number}"))
             .spawn(move || {
+                sched::join_load();
                 let result = thread::set_affinity(&wanted);
                 let ok = result.is_ok();
                 let _ = placed.send(result);
@@ -386,9 +386,8 @@ impl Drop for Vm {
 
 /// Creates a VM with that memory, which must outlive it.
 pub(crate) fn create_vm(memory: &GuestMemoryMmap) -> Result<VmFd, VmmError> {
-    let vm = open_kvm()?
-        .create_vm()
-        .map_err(VmmError::kvm("create a VM"))?;
+    let kvm = open_kvm()?;
+    let vm = VmmError::ioctl("create a VM", || kvm.create_vm())?;
     let address = memory
         .get_host_address(GuestAddress(0))
         .map_err(region::RegionError::from)?;
@@ -400,7 +399,9 @@ pub(crate) fn create_vm(memory: &GuestMemoryMmap) -> Result<VmFd, VmmError> {
     #[allow(unsafe_code)]
     // SAFETY: the callers keep the memory until the VM and its vCPUs are gone, and the host touches
     // it through vm-memory's volatile and atomic accesses only.
-    unsafe { vm.set_user_memory_region(slot) }.map_err(VmmError::kvm("give a VM its memory"))?;
+    VmmError::ioctl("give a VM its memory", || unsafe {
+        vm.set_user_memory_region(slot)
+    })?;
     Ok(vm)
 }
 
@@ -412,9 +413,7 @@ fn enable_steal_time(vcpu: &VcpuFd, address: u64) -> Result<(), VmmError> {
         ..Default::default()
     };
     if let Ok(msrs) = Msrs::from_entries(&[entry]) {
-        let set = vcpu
-            .set_msrs(&msrs)
-            .map_err(VmmError::kvm("set the steal-time MSR"))?;
+        let set = VmmError::ioctl("set the steal-time MSR", || vcpu.set_msrs(&msrs))?;
         if set != 1 {
             tracing::debug!("this KVM offers no steal time");
         }

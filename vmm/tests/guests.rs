@@ -515,3 +515,24 @@ fn a_fifth_context_finds_no_queue_node_and_gets_its_lock_all_the_same() {
         assert_eq!(vm.region().queue_nodes(cpu).unwrap(), [], "vCPU {cpu}");
     }
 }
+
+/// KVM_CREATE_VM fails with EINTR when a signal is pending (as every ioctl may): it is made again.
+#[test]
+fn signals_do_not_keep_a_vm_from_being_made() {
+    use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
+    extern "C" fn nothing(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
+    if !kvm_is_here() {
+        return;
+    }
+    register_signal_handler(SIGRTMIN() + 1, nothing).unwrap();
+    let maker = std::thread::spawn(|| {
+        for _ in 0..10 {
+            drop(start(spin(LockKind::Tas), 2));
+        }
+    });
+    while !maker.is_finished() {
+        maker.kill(SIGRTMIN() + 1).unwrap();
+        std::thread::sleep(Duration::from_micros(50));
+    }
+    maker.join().unwrap();
+}

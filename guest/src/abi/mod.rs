@@ -1,11 +1,12 @@
 //! The host/guest contract: one region of memory, and doorbells.
 //!
 //! The host lays the region out ([`Layout`]), fills in [`Params`] and starts the vCPUs. From then on
-//! each word has one writer: the host writes [`Control`], a vCPU its own [`VcpuArea`], and the locks
+//! each word has one writer: the host writes [`Control`] (but for one word), a vCPU its own [`VcpuArea`], and the locks
 //! and their [`LockSlot`]s belong to whoever holds the lock. The host may read anything at any time.
 //!
 //! All numbers are little-endian; times are in ticks of the TSC unless their name says otherwise.
 
+mod calibration;
 mod counter;
 mod doorbell;
 mod layout;
@@ -14,12 +15,13 @@ mod slot;
 mod task;
 mod vcpu;
 
+pub use calibration::{Calibration, Costs};
 pub use counter::Counter;
 pub use doorbell::{Doorbell, EXIT_DONE, EXIT_PANIC, KICK_PAGES};
 pub use layout::Layout;
-pub use slot::{LOCK_BYTES, LockSlot};
+pub use slot::{Data, Guarded, LOCK_BYTES, LOCK_BYTES_BESIDE_DATA, LockSlot};
 pub use task::{MAX_TASKS, RunQueue, TaskArea, task_state};
-pub use vcpu::{ASIDE, HISTS, LOG_BYTES, StealTime, Task, TraceRing, VcpuArea};
+pub use vcpu::{ASIDE, HISTS, LOG_BYTES, Mark, Sampled, StealTime, Task, TraceRing, VcpuArea};
 
 use core::sync::atomic::AtomicU32;
 
@@ -27,7 +29,7 @@ use core::sync::atomic::AtomicU32;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"PVLABREG");
 
 /// Version of this contract. Raised by every change of layout or meaning.
-pub const VERSION: u64 = 10;
+pub const VERSION: u64 = 11;
 
 macro_rules! params {
     ($($(#[doc = $doc:literal])+ $field:ident,)+) => {
@@ -62,10 +64,16 @@ params! {
     lock_kind,
     /// A [`Dispatch`].
     dispatch,
-    /// Work inside the critical section, ns.
+    /// Length of the critical section, whole ns,
     critical_ns,
-    /// Work outside the critical section, ns.
+    /// and so many ps.
+    critical_ps,
+    /// Work outside the critical section, whole ns,
     outside_ns,
+    /// and so many ps; its mean, with [`flags::OUTSIDE_EXP`].
+    outside_ps,
+    /// Where the data is that a critical section touches: a [`Data`].
+    data,
     /// Acquisitions each vCPU makes in the measured phase; 0: until told to stop.
     iterations,
     /// Turns a paravirtual waiter spins before it halts.
@@ -149,6 +157,31 @@ pub mod preempt {
 }
 
 impl Params {
+    /// Length of the critical section, ps.
+    pub const fn critical(&self) -> u64 {
+        self.critical_ns
+            .saturating_mul(1000)
+            .saturating_add(self.critical_ps)
+    }
+
+    /// Work outside the critical section, ps; its mean, if it is random.
+    pub const fn outside(&self) -> u64 {
+        self.outside_ns
+            .saturating_mul(1000)
+            .saturating_add(self.outside_ps)
+    }
+
+    /// Where the data is that a critical section touches.
+    ///
+    /// # Panics
+    /// If there is no such place.
+    pub fn data(&self) -> Data {
+        let Some(data) = Data::from_raw(self.data) else {
+            panic!("unknown place {} of the data", self.data);
+        };
+        data
+    }
+
     /// Whether the steps of acquisitions must be seen: for a trace, to preempt on demand, or to
     /// interrupt.
     pub const fn instrumented(&self) -> bool {
@@ -166,6 +199,10 @@ pub mod flags {
     pub const SKEWED: u64 = 1 << 2;
     /// Nobody is told whether a vCPU is preempted, even where that is known.
     pub const NO_VCPU_IS_PREEMPTED: u64 = 1 << 3;
+    /// Work outside the critical section is random, exponentially distributed.
+    pub const OUTSIDE_EXP: u64 = 1 << 4;
+    /// rwsem-bench: each operation reads by chance, instead of reads being evenly spread.
+    pub const RANDOM_MIX: u64 = 1 << 5;
 }
 
 /// What the vCPUs do.
@@ -228,12 +265,14 @@ impl Workload {
 pub mod phase {
     /// vCPUs prepare and halt.
     pub const PREPARE: u32 = 0;
+    /// vCPU 0, which alone is kicked, finds out what work costs, and halts again.
+    pub const CALIBRATE: u32 = 1;
     /// vCPUs work; nothing of it is to count.
-    pub const WARM_UP: u32 = 1;
+    pub const WARM_UP: u32 = 2;
     /// What happens now counts.
-    pub const MEASURE: u32 = 2;
+    pub const MEASURE: u32 = 3;
     /// vCPUs finish what they have begun, and exit.
-    pub const STOP: u32 = 3;
+    pub const STOP: u32 = 4;
 }
 
 /// What the host tells running vCPUs. A line of its own: it is read in every turn of the workload.
@@ -247,6 +286,14 @@ pub struct Control {
     pub preempted_is_reported: AtomicU32,
     /// Not 0 while vCPUs under torture are to halt between two turns.
     pub pause: AtomicU32,
+    /// Not 0 once vCPUs that are host threads are to end wherever they wait: nothing in the region will be
+    /// used any more.
+    pub leave: AtomicU32,
+    /// What work costs, from the vCPU that has found it out; written before the warm-up begins. Without, each
+    /// vCPU finds out for itself.
+    pub calibration: Calibration,
+    /// 1 once a vCPU has made its fixed number of acquisitions. The only word here that vCPUs write.
+    pub first_done: AtomicU32,
 }
 
 /// Start of the region.

@@ -40,5 +40,5 @@ pub struct CallTarget {
     /// An [`operation`].
     pub operation: u64,
     /// Its address.
-    pub function: unsafe extern "C" fn(*const ()),
+    pub function: unsafe extern "C-unwind" fn(*const ()),
 }

@@ -1,9 +1,11 @@
 //! What a vCPU keeps for itself and shows to the host.
 
-use super::{Counter, Header, RunQueue};
+use super::{Calibration, Counter, Header, RunQueue};
 use crate::dispatch::Table;
 use crate::hist::Hist;
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::workload::turn::{HIST_READ_WAIT, HIST_WAIT};
+use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 /// Histograms a vCPU has; the workload says what each is for.
 pub const HISTS: usize = 5;
@@ -56,6 +58,43 @@ pub struct StealTime {
     reserved: [AtomicU8; 47],
 }
 
+/// Where a vCPU's figures stood between two of its turns. Only the vCPU itself can tell: seen from
+/// outside, one figure is of a turn that has not got to the next.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Mark {
+    /// When that was; 0 until then. Written last: the Release store pairs with the host's Acquire load.
+    pub at: AtomicU64,
+    /// As [`VcpuArea::counters`].
+    pub counters: [AtomicU64; Counter::COUNT],
+    /// Of [`VcpuArea::hists`], the waits that were not for reading.
+    pub waits: Hist,
+    /// Of [`VcpuArea::hists`], the waits for reading.
+    pub read_waits: Hist,
+    /// As [`VcpuArea::wait_max`].
+    pub wait_max: AtomicU64,
+    /// As [`VcpuArea::read_wait_max`].
+    pub read_wait_max: AtomicU64,
+}
+
+impl Mark {
+    /// Marks where `vcpu` stands, at `now`.
+    pub(crate) fn set(&self, vcpu: &VcpuArea, now: u64) {
+        for (to, from) in self.counters.iter().zip(&vcpu.counters) {
+            to.store(from.load(Relaxed), Relaxed);
+        }
+        self.waits.copy(&vcpu.hists[HIST_WAIT]);
+        self.read_waits.copy(&vcpu.hists[HIST_READ_WAIT]);
+        for (to, from) in [
+            (&self.wait_max, &vcpu.wait_max),
+            (&self.read_wait_max, &vcpu.read_wait_max),
+        ] {
+            to.store(from.load(Relaxed), Relaxed);
+        }
+        self.at.store(now, Release);
+    }
+}
+
 /// Events of a trace that can be put aside.
 pub const ASIDE: usize = 8;
 
@@ -98,6 +137,32 @@ impl TraceRing {
     pub(crate) fn slot(&self, number: u64) -> &'static AtomicU64 {
         let place = number & (self.capacity - 1);
         crate::machine::deref(self.records + 8 * place)
+    }
+}
+
+/// How long something took that was looked at now and then, without what was interrupted: a mean that does
+/// not depend on the width of a histogram's buckets.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Sampled {
+    /// How often.
+    pub count: AtomicU64,
+    /// In all, ticks.
+    pub ticks: AtomicU64,
+}
+
+impl Sampled {
+    /// Adds what took `ticks`.
+    #[inline(always)]
+    pub fn add(&self, ticks: u64) {
+        self.count.store(self.count.load(Relaxed) + 1, Relaxed);
+        self.ticks.store(self.ticks.load(Relaxed) + ticks, Relaxed);
+    }
+
+    /// Begins anew.
+    pub fn clear(&self) {
+        self.count.store(0, Relaxed);
+        self.ticks.store(0, Relaxed);
     }
 }
 
@@ -147,20 +212,22 @@ pub struct VcpuArea {
     pub read_wait_max: AtomicU64,
     /// When the first acquisition was made.
     pub first_acquisition: AtomicU64,
-    /// Acquisitions made before this vCPU entered the measured phase.
-    pub measured_from: AtomicU64,
-    /// Of them, those for reading.
-    pub measured_reads_from: AtomicU64,
     /// When the last acquisition of a fixed number was made; 0 until then.
     pub finished: AtomicU64,
-    /// Ticks of 1,024 units of work, as calibrated.
-    pub unit_ticks: AtomicU64,
-    /// Ticks that 1,024 timed acquisitions spend on being timed.
-    pub probe_ticks: AtomicU64,
+    /// What work costs, if this vCPU has found it out.
+    pub calibration: Calibration,
+    /// Critical sections of the present phase, a sample.
+    pub section: Sampled,
+    /// Work between two acquisitions, likewise.
+    pub outside: Sampled,
     /// Values by [`Counter::index`].
     pub counters: [AtomicU64; Counter::COUNT],
     /// Histograms, in ticks.
     pub hists: [Hist; HISTS],
+    /// Where a vCPU with a fixed number of acquisitions to make stood when it began with them.
+    pub begun: Mark,
+    /// Where it stood at its first turn after the first vCPU had made them all; of that one, then.
+    pub first_done: Mark,
     /// Its tasks.
     pub run_queue: RunQueue,
     /// The trace.

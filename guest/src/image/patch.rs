@@ -59,7 +59,7 @@ pub(super) unsafe fn unlock<const TRACE: bool>(lock: *const ()) {
 }
 
 /// What all calls call until they are patched.
-extern "C" fn unpatched(_: *const ()) {
+extern "C-unwind" fn unpatched(_: *const ()) {
     panic!("a call was not patched");
 }
 

@@ -4,11 +4,13 @@
 //! Their threads are tasks ([`crate::task`]), so that threads can share a vCPU as they share a CPU. A
 //! microbenchmark's loop is the same in every task; only [`Member::rank`] differs.
 
+use super::check::Inside;
+use super::lengths::Outside;
 use super::subject::{self, Subject};
-use super::{current_phase, start, wait_for_stop};
-use crate::abi::{Counter, LockSlot, Params, TaskArea, VcpuArea, flags, phase};
+use super::{alone, current_phase, start_and, wait_for_stop};
+use crate::abi::{Counter, Data, LockSlot, Params, TaskArea, VcpuArea, flags, phase};
 use crate::task::{self, Body};
-use crate::{Machine, machine};
+use crate::{Machine, machine, work};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A task lets others run, if it has had its slice, after so many operations. Looking at the clock after
@@ -22,14 +24,17 @@ pub(super) fn locks<S: Subject>(
 ) -> &'static [LockSlot] {
     let slots = machine::deref_slice(vcpu.locks, params.locks);
     if vcpu.cpu == 0 {
-        slots.iter().for_each(subject::construct::<S>);
+        slots
+            .iter()
+            .for_each(|slot| subject::construct::<S>(slot, params.data()));
     }
     slots
 }
 
 /// Runs `B` in every task of this vCPU, from the start signal to the end of all.
 pub(super) fn run<M: Machine, B: Body<M>>(vcpu: &'static VcpuArea) {
-    start::<M>(vcpu);
+    let params = &vcpu.header().params;
+    start_and::<M>(vcpu, || alone::calibrate_section::<M>(vcpu, params));
     task::run::<M, B>();
     if current_phase(vcpu) != phase::STOP {
         vcpu.finished.store(M::now(), Relaxed);
@@ -48,6 +53,9 @@ pub(super) struct Member {
     /// Its number in the machine, and 1.
     pub(super) me: u32,
     timed: bool,
+    data: Data,
+    /// Its thinking between two operations.
+    outside: Outside,
     phase: u32,
     /// Operations to go; `u64::MAX`: until told to stop.
     left: u64,
@@ -64,13 +72,16 @@ impl Member {
         let params = &vcpu.header().params;
         let task = M::task();
         let rank = u64::from(task % vcpu.run_queue.per_vcpu) * params.vcpus + u64::from(vcpu.cpu);
-        (rank < params.threads).then_some(Self {
+        let timed = params.flags & flags::LATENCY != 0;
+        (rank < params.threads).then(|| Self {
             vcpu,
             params,
             area,
             rank,
             me: task + 1,
-            timed: params.flags & flags::LATENCY != 0,
+            timed,
+            data: params.data(),
+            outside: Outside::new(params, &work::costs::<M>(vcpu), task),
             phase: phase::PREPARE,
             left: u64::MAX,
             turns: 0,
@@ -133,7 +144,13 @@ impl Member {
         read: bool,
         inside: impl FnOnce() -> R,
     ) -> R {
-        let Self { vcpu, area, me, .. } = *self;
+        let Self {
+            vcpu,
+            area,
+            me,
+            data,
+            ..
+        } = *self;
         let lock: &S = subject::lock_of(slot);
         let read = S::SHARED && read;
         let asked = if self.timed { M::now() } else { 0 };
@@ -146,26 +163,26 @@ impl Member {
         } else {
             lock.lock();
         }
+        let got = if self.timed { M::now() } else { 0 };
         if self.timed {
             area.wait_since.store(0, Relaxed);
+        }
+        let check = Inside::enter::<M>(slot, data, me, read);
+        let result = inside();
+        let alone = check.leave(me);
+        if read {
+            lock.read_unlock();
+        } else {
+            lock.unlock();
+        }
+        // Figures are noted after the release: nobody waits for that.
+        if self.timed {
             let longest = if read {
                 &area.read_wait_max
             } else {
                 &area.write_wait_max
             };
-            raise(longest, M::now().saturating_sub(asked));
-        }
-        let (result, alone);
-        if read {
-            let entered = slot.read_enter();
-            result = inside();
-            alone = slot.read_leave(entered);
-            lock.read_unlock();
-        } else {
-            slot.enter(me);
-            result = inside();
-            alone = slot.leave(me);
-            lock.unlock();
+            raise(longest, got.saturating_sub(asked));
         }
         vcpu.count(Counter::Acquisitions, 1);
         if read {
@@ -175,6 +192,12 @@ impl Member {
             vcpu.count(Counter::Violations, 1);
         }
         result
+    }
+
+    /// Works as for [`Params::outside_ns`].
+    #[inline(always)]
+    pub(super) fn think<M: Machine>(&mut self) {
+        M::work(self.outside.units(false));
     }
 
     /// Counts an operation of this task.
@@ -188,9 +211,11 @@ impl Member {
         figure.store(figure.load(Relaxed) + 1, Relaxed);
     }
 
-    /// To be called between operations: lets other tasks of the vCPU have their turn.
+    /// To be called between operations: thinks, if that is asked for, and lets other tasks of the vCPU have
+    /// their turn.
     #[inline(always)]
     pub(super) fn give_way<M: Machine>(&mut self) {
+        self.think::<M>();
         self.turns += 1;
         if self.turns.is_multiple_of(GIVE_WAY_EVERY) {
             task::give_way::<M>();

@@ -1,6 +1,7 @@
 //! The conformance suite of [`pvlock::conformance`], with every task of every vCPU taking part.
 //!
-//! `iterations` are the suite's rounds; `locks` must be [`SLOTS`] at least. A breach is a panic. With several
+//! `iterations` are the suite's rounds, and for `preempt_ns` a vCPU gives up its CPU in one in four critical
+//! sections; `locks` must be [`SLOTS`] at least. A breach is a panic. With several
 //! tasks for each vCPU the lock must be one whose waiters sleep.
 
 use super::place::{place, placed};
@@ -9,15 +10,17 @@ use crate::abi::{Counter, LockSlot, Params, TaskArea, VcpuArea};
 use crate::task::{self, Body};
 use crate::{Machine, machine};
 use core::marker::PhantomData;
-use pvlock::conformance::{Breach, Guarded, Killing, Meeting, SITES, Site, Suite};
+use pvlock::conformance::{Breach, Guarded, Kept, Killing, Meeting, SITES, Site, Suite};
 use pvlock::registry::SemVisitor;
 use pvlock::{Downgrade, KillableRw, LockVisitor, RawLock, RawRwLock, RwLockVisitor};
 
-/// Lock slots that the suite needs: locks, what they guard, and the meeting, once for the lock as such,
+/// Lock slots that the suite needs: locks, what they guard, the meeting, and others to be held, once for the lock as such,
 /// once for its read side, and once for what only semaphores can.
 pub const SLOTS: u64 = 3 * PART as u64;
 /// Slots of one of these.
-const PART: usize = 2 * SITES + 1;
+const PART: usize = 2 * SITES + 1 + KEPT;
+/// Slots of locks whose holders keep nodes; vCPUs share them.
+const KEPT: usize = 4;
 
 /// Runs the workload on this vCPU with the lock named in `params`.
 pub(super) fn run<M: Machine>(vcpu: &'static VcpuArea, params: &'static Params) {
@@ -51,6 +54,14 @@ fn go_through<M: Machine>(vcpu: &'static VcpuArea, prepare: bool) {
     kind.visit_sem::<M, _>(part(2));
 }
 
+/// Lets the other tasks of this vCPU run, or, if `preempt_ns` says so, other vCPUs.
+fn step_aside<M: Machine>() {
+    match u32::try_from(M::vcpu().header().params.preempt_ns) {
+        Ok(0) | Err(_) => task::step_aside::<M>(),
+        Ok(ns) => M::hold_off(ns),
+    }
+}
+
 struct Conforms;
 
 impl<M: Machine> Body<M> for Conforms {
@@ -74,15 +85,18 @@ impl<M: Machine> Conform<M> {
     fn conform<L: Sync>(
         self,
         new: fn() -> L,
-        part: impl FnOnce(&mut Suite<'_, M, L>) -> Result<(), Breach>,
+        part: impl FnOnce(&mut Suite<'_, M, L>, &[&Kept<M>; KEPT]) -> Result<(), Breach>,
     ) {
         let (locks, rest) = self.slots.split_at(SITES);
-        let (guarded, meeting) = rest.split_at(SITES);
+        let (guarded, rest) = rest.split_at(SITES);
+        let (meeting, kept) = rest.split_at(1);
         if self.prepare {
             locks.iter().for_each(|slot| place(slot, new()));
             let nothing = Guarded::<M>::default;
             guarded.iter().for_each(|slot| place(slot, nothing()));
             place(&meeting[0], Meeting::<M>::default());
+            kept.iter()
+                .for_each(|slot| place(slot, Kept::<M>::default()));
             return;
         }
         let sites: [Site<'_, M, L>; SITES] = core::array::from_fn(|i| Site {
@@ -95,11 +109,12 @@ impl<M: Machine> Conform<M> {
             sites: &sites,
             meeting: placed(&meeting[0]),
             tasks: count(tasks),
-            step_aside: task::step_aside::<M>,
+            step_aside: step_aside::<M>,
             rounds: count(self.params.iterations),
             met: 0,
         };
-        if let Err(breach) = part(&mut suite) {
+        let kept = core::array::from_fn(|i| placed(&kept[i]));
+        if let Err(breach) = part(&mut suite, &kept) {
             self.vcpu.count(Counter::Violations, 1);
             panic!("{breach}");
         }
@@ -110,7 +125,12 @@ impl<M: Machine> LockVisitor<M> for Conform<M> {
     type Output = ();
 
     fn visit<L: RawLock>(self) {
-        self.conform(L::new, |suite| suite.exclusive());
+        // A task that sleeps must leave the nodes to the others of its vCPU.
+        let scarce = self.vcpu.run_queue.per_vcpu == 1;
+        self.conform(L::new, move |suite, kept| {
+            suite.exclusive()?;
+            if scarce { suite.scarce(kept) } else { Ok(()) }
+        });
     }
 }
 
@@ -118,7 +138,7 @@ impl<M: Machine> RwLockVisitor<M> for Conform<M> {
     type Output = ();
 
     fn visit<L: RawRwLock>(self) {
-        self.conform(L::new, |suite| suite.shared());
+        self.conform(L::new, |suite, _| suite.shared());
     }
 }
 
@@ -130,6 +150,6 @@ impl<M: Machine> SemVisitor<M> for Conform<M> {
             kill: task::kill::<M>,
             revive: task::revive::<M>,
         };
-        self.conform(L::new, |suite| suite.semaphore(killing));
+        self.conform(L::new, |suite, _| suite.semaphore(killing));
     }
 }

@@ -1,9 +1,13 @@
 //! The workloads, and what every vCPU runs first.
 
+mod alone;
 mod bench;
+mod check;
 pub mod choice;
 pub mod conformance;
+mod exponential;
 pub mod futex_hash;
+mod lengths;
 pub mod lock_pi;
 pub mod nested;
 pub mod pipe;
@@ -17,7 +21,7 @@ pub mod torture;
 pub mod turn;
 
 use crate::abi::{self, Params, Task, VcpuArea, Workload, phase};
-use crate::{Machine, trace};
+use crate::{Machine, trace, work};
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// What a vCPU executes, from its start to its end.
@@ -40,7 +44,7 @@ pub fn run<M: Machine>() {
             start::<M>(vcpu);
             M::log("busy until told to stop");
             while current_phase(vcpu) != phase::STOP {
-                M::work(1000);
+                work::roughly::<M>(1000);
             }
         }
         Workload::Panic => {
@@ -101,6 +105,11 @@ fn wanted<M: Machine>() -> (&'static VcpuArea, &'static Params, Workload) {
 
 /// Says that this vCPU is prepared, and halts until the warm-up begins.
 fn start<M: Machine>(vcpu: &VcpuArea) {
+    start_and::<M>(vcpu, || {});
+}
+
+/// As [`start`], and calls `calibrate` if the host wants to know of this vCPU what work costs.
+fn start_and<M: Machine>(vcpu: &VcpuArea, calibrate: impl FnOnce()) {
     trace::prepare(vcpu);
     vcpu.task.store(Task::Ready as u32, Relaxed);
     let word = &vcpu.header().control.phase;
@@ -108,6 +117,13 @@ fn start<M: Machine>(vcpu: &VcpuArea) {
     // visible then.
     while word.load(Acquire) == phase::PREPARE {
         M::halt_while(word, |now| now == phase::PREPARE);
+    }
+    if vcpu.cpu == 0 && word.load(Acquire) == phase::CALIBRATE {
+        calibrate();
+    }
+    // Acquire as above.
+    while word.load(Acquire) == phase::CALIBRATE {
+        M::halt_while(word, |now| now == phase::CALIBRATE);
     }
     vcpu.task.store(Task::Working as u32, Relaxed);
 }
@@ -127,7 +143,7 @@ fn wait_for_stop<M: Machine>(vcpu: &VcpuArea) {
 #[inline(never)]
 fn hang<M: Machine>() {
     loop {
-        M::work(1_000_000);
+        work::roughly::<M>(1_000_000);
     }
 }
 

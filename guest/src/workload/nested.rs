@@ -6,8 +6,10 @@
 //! lock, has just taken its place in a queue, has become next in line, or spins. A fifth context finds
 //! that its vCPU may wait in four queues already, and use all four of its nodes.
 
+use super::choice;
+use super::lengths::Section;
 use super::subject::{self, Subject, Visitor};
-use super::{choice, turn};
+use super::turn::Turn;
 use crate::abi::{Counter, LockSlot, Params, VcpuArea, flags, phase};
 use crate::trace::by_chance;
 use crate::{Machine, machine, work};
@@ -79,14 +81,19 @@ struct Handler {
 impl<M: Machine> Visitor<M> for Handler {
     fn visit<S: Subject>(self) {
         let Self { vcpu, params, slot } = self;
-        let unit = vcpu.unit_ticks.load(Relaxed);
-        let critical = work::units(params.critical_ns, params.tsc_khz, unit);
+        let costs = work::costs::<M>(vcpu);
+        let timed = params.flags & flags::LATENCY != 0;
+        let turn = Turn {
+            vcpu,
+            data: params.data(),
+            section: Section::new(params, &costs, timed),
+        };
         let read = S::SHARED && by_chance(vcpu, choice::read_share(params, vcpu.cpu));
         let again = || while_held::<M>(vcpu);
-        if params.flags & flags::LATENCY != 0 {
-            turn::turn::<M, S, true>(vcpu, slot, read, critical, false, again);
+        if timed {
+            turn.take::<M, S, true>(slot, read, false, again);
         } else {
-            turn::turn::<M, S, false>(vcpu, slot, read, critical, false, again);
+            turn.take::<M, S, false>(slot, read, false, again);
         }
     }
 }

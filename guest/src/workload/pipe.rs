@@ -40,7 +40,7 @@ impl<M: Machine> Visitor<M> for PipeBench {
         if vcpu.cpu == 0 {
             let slots: &[LockSlot] = machine::deref_slice(vcpu.locks, params.locks);
             for pair in slots.chunks_exact(2) {
-                subject::construct::<S>(&pair[0]);
+                subject::construct::<S>(&pair[0], params.data());
                 place(&pair[1], Pipe::default());
             }
         }
@@ -78,6 +78,7 @@ impl<M: Machine, S: Subject> Body<M> for PingPong<S> {
                     vcpu.count(Counter::Violations, 1);
                 }
                 next = next.wrapping_add(1);
+                member.think::<M>();
             }
         } else {
             loop {
@@ -185,6 +186,7 @@ impl<S: Subject> End<S> {
         let me = member.me;
         loop {
             let attempted = member.locked::<M, S, _>(self.lock, false, || {
+                M::touches(&self.pipe.written, true);
                 if self.pipe.closed.load(Relaxed) != 0 {
                     return Attempt::Closed;
                 }

@@ -27,7 +27,7 @@ const SETTLE_NS: u64 = 500_000;
 /// Runs the workload on this vCPU. Ends by itself.
 pub(super) fn run<M: Machine>(vcpu: &'static VcpuArea) {
     let khz = vcpu.header().params.tsc_khz;
-    let settle = work::units(SETTLE_NS, khz, work::calibrate::<M>(khz));
+    let settle = work::units(SETTLE_NS * 1000, work::unit_ps::<M>(khz));
     start::<M>(vcpu);
     match vcpu.cpu {
         0 => kick_others::<M>(vcpu, settle),

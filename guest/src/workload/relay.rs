@@ -30,7 +30,7 @@ impl<M: Machine> Body<M> for Relay {
         let [turn, stamp] = &deref_slice::<LockSlot>(vcpu.locks, 2) else {
             unreachable!("two were asked for")
         };
-        let (turn, stamp) = (&turn.count, &stamp.count);
+        let (turn, stamp) = (turn.word(), stamp.word());
         let tasks = params.vcpus * u64::from(vcpu.run_queue.per_vcpu);
         let me = M::task();
         #[expect(clippy::cast_possible_truncation, reason = "less than 2^20 tasks")]

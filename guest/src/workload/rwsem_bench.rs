@@ -2,17 +2,18 @@
 //!
 //! After the microbenchmark that Waiman Long's mails on kernel rwsems give figures of (LKML 2014 and
 //! 2019). Tasks read in the share [`Params::read_share`] of their operations, evenly spread: of one
-//! half, every second operation reads. Or the last [`Params::readers`] tasks only read, and the others
+//! half, every second operation reads; with [`flags::RANDOM_MIX`] each reads by chance. Or the last [`Params::readers`] tasks only read, and the others
 //! only write. Inside they spend [`Params::pauses`] turns of a busy-wait loop, and
 //! [`Params::critical_ns`].
 
 use super::bench::{self, Member};
+use super::choice::Choice;
+use super::lengths::Section;
 use super::subject::{self, Subject, Visitor};
-use crate::abi::{LockSlot, Params, TaskArea, VcpuArea};
+use crate::abi::{LockSlot, Params, TaskArea, VcpuArea, flags};
 use crate::task::Body;
 use crate::{Machine, machine, work};
 use core::marker::PhantomData;
-use core::sync::atomic::Ordering::Relaxed;
 
 /// Runs the workload on this vCPU with the lock named in `params`.
 pub(super) fn run<M: Machine>(vcpu: &'static VcpuArea, params: &'static Params) {
@@ -27,8 +28,6 @@ struct RwsemBench {
 impl<M: Machine> Visitor<M> for RwsemBench {
     fn visit<S: Subject>(self) {
         let Self { vcpu, params } = self;
-        let unit = work::calibrate::<M>(params.tsc_khz);
-        vcpu.unit_ticks.store(unit, Relaxed);
         bench::locks::<S>(vcpu, params);
         bench::run::<M, Turns<S>>(vcpu);
     }
@@ -45,8 +44,9 @@ impl<M: Machine, S: Subject> Body<M> for Turns<S> {
         let [slot, ..] = machine::deref_slice::<LockSlot>(vcpu.locks, params.locks) else {
             panic!("there is no lock");
         };
-        let unit = vcpu.unit_ticks.load(Relaxed);
-        let units = work::units(params.critical_ns, params.tsc_khz, unit);
+        let costs = work::costs::<M>(vcpu);
+        let timed = params.flags & flags::LATENCY != 0;
+        let units = Section::new(params, &costs, timed).units(false);
         let mut mix = Mix::of(params, member.rank);
         while member.goes_on::<M>() {
             let read = mix.next_reads();
@@ -63,12 +63,13 @@ impl<M: Machine, S: Subject> Body<M> for Turns<S> {
 }
 
 /// Which operations read: evenly spread, as the pixels of a line are between two of its ends
-/// (Bresenham 1965).
+/// (Bresenham 1965), or by chance.
 #[derive(Clone, Debug)]
 struct Mix {
     /// As a multiple of 2^-32.
     share: u64,
     sum: u64,
+    chance: Option<Choice>,
 }
 
 impl Mix {
@@ -81,11 +82,21 @@ impl Mix {
             readers if rank + readers >= params.threads => Self::ALL,
             _ => 0,
         };
-        Self { share, sum: 0 }
+        #[expect(clippy::cast_possible_truncation, reason = "less than 2^20 tasks")]
+        let chance =
+            (params.flags & flags::RANDOM_MIX != 0).then(|| Choice::new(params, rank as u32));
+        Self {
+            share,
+            sum: 0,
+            chance,
+        }
     }
 
     #[inline(always)]
     fn next_reads(&mut self) -> bool {
+        if let Some(chance) = &mut self.chance {
+            return chance.happens(self.share);
+        }
         self.sum += self.share;
         let reads = self.sum >= Self::ALL;
         if reads {
@@ -116,6 +127,20 @@ mod tests {
         assert_eq!(reads(&of(1 << 31), 0, 1001), 500);
         // 10:1, rounded to a multiple of 2^-32.
         assert_eq!(reads(&of(3_904_515_724), 0, 1_100_000), 1_000_000);
+    }
+
+    #[test]
+    fn reads_by_chance_have_their_share_about_and_no_pattern() {
+        let params = Params {
+            read_share: 1 << 31,
+            flags: flags::RANDOM_MIX,
+            ..Params::default()
+        };
+        let found = reads(&params, 0, 100_000);
+        assert!((49_000..51_000).contains(&found), "{found}");
+        let mut mix = Mix::of(&params, 0);
+        let pairs = (0..1000).filter(|_| mix.next_reads() == mix.next_reads());
+        assert!((400..600).contains(&pairs.count()));
     }
 
     #[test]

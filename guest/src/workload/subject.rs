@@ -1,7 +1,7 @@
 //! The lock that is worked on, exclusive or shared by readers, with one face for the workload.
 
 use super::place::{place, placed};
-use crate::abi::{Dispatch, LockSlot, Params};
+use crate::abi::{Data, Dispatch, LOCK_BYTES_BESIDE_DATA, LockSlot, Params};
 use crate::{Machine, dispatch};
 use core::marker::PhantomData;
 use pvlock::{LockKind, LockVisitor, RawLock, RawRwLock, RwLockVisitor};
@@ -170,7 +170,15 @@ pub(super) fn lock_of<S: Subject>(slot: &LockSlot) -> &S {
     placed(slot)
 }
 
-/// Puts a new lock into `slot`.
-pub(super) fn construct<S: Subject>(slot: &LockSlot) {
+/// Puts a new lock into `slot`, whose data is there.
+///
+/// # Panics
+/// If both are to lie in one line, and do not fit.
+pub(super) fn construct<S: Subject>(slot: &LockSlot, data: Data) {
+    assert!(
+        data != Data::SameLine || size_of::<S>() <= LOCK_BYTES_BESIDE_DATA,
+        "a lock of {} bytes leaves no room for data in its line",
+        size_of::<S>()
+    );
     place(slot, S::new());
 }

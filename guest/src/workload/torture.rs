@@ -13,9 +13,10 @@
 //! | | [`SHORT_NS`] for writing, [`READ_NS`] for reading | otherwise |
 //!
 //! vCPUs are writers but for the last [`Params::readers`]. A lock that does not exclude is seen by
-//! [`LockSlot::leave`] and [`LockSlot::read_leave`]; of a reader and a writer inside together, the
+//! [`Inside::leave`]; of a reader and a writer inside together, the
 //! reader sees it.
 
+use super::check::Inside;
 use super::choice::Choice;
 use super::subject::{self, Subject, Visitor};
 use super::{current_phase, start};
@@ -61,12 +62,6 @@ impl<M: Machine> Visitor<M> for Torture<M> {
     }
 }
 
-/// What must be remembered of an acquisition until its release.
-enum Held {
-    Write,
-    Read(Option<u64>),
-}
-
 /// How long to hold a lock.
 enum Hold {
     Ns(u64),
@@ -82,7 +77,9 @@ impl<M: Machine> Torture<M> {
         // The lock under torture is the first; those held around it follow.
         let slots: &[LockSlot] = machine::deref_slice(vcpu.locks, params.locks);
         if vcpu.cpu == 0 {
-            slots.iter().for_each(subject::construct::<S>);
+            slots
+                .iter()
+                .for_each(|slot| subject::construct::<S>(slot, params.data()));
         }
         let reader = S::SHARED && u64::from(vcpu.cpu) >= params.vcpus - params.readers;
         let of_its_kind = if reader {
@@ -102,7 +99,7 @@ impl<M: Machine> Torture<M> {
                 M::hold_off(JIFFY_NS);
             }
             let around = self.choice.below(1 << nested);
-            let mut held: [Option<Held>; MOST_NESTED] = [const { None }; MOST_NESTED];
+            let mut held: [Option<Inside<'_>>; MOST_NESTED] = [const { None }; MOST_NESTED];
             for (i, (held, slot)) in held.iter_mut().zip(&slots[1..]).enumerate() {
                 if around >> i & 1 != 0 {
                     *held = Some(self.acquire::<S>(slot, reader));
@@ -114,7 +111,7 @@ impl<M: Machine> Torture<M> {
             }
             for (held, slot) in held.into_iter().zip(&slots[1..]).rev() {
                 if let Some(held) = held {
-                    self.release::<S>(slot, &held);
+                    self.release::<S>(slot, held, reader);
                 }
             }
             self.pause();
@@ -151,37 +148,29 @@ impl<M: Machine> Torture<M> {
             Hold::Ns(ns) => self.delay(ns),
             Hold::Preempted => M::hold_off(PREEMPT_NS),
         }
-        self.release::<S>(slot, &held);
+        self.release::<S>(slot, held, reader);
     }
 
     #[inline(never)]
-    fn acquire<S: Subject>(&self, slot: &LockSlot, reader: bool) -> Held {
+    fn acquire<'a, S: Subject>(&self, slot: &'a LockSlot, reader: bool) -> Inside<'a> {
         let lock: &S = subject::lock_of(slot);
         if reader {
             lock.read();
-            Held::Read(slot.read_enter())
         } else {
             lock.lock();
-            slot.enter(self.vcpu.cpu + 1);
-            Held::Write
         }
+        Inside::enter::<M>(slot, self.params.data(), self.vcpu.cpu + 1, reader)
     }
 
     #[inline(never)]
-    fn release<S: Subject>(&self, slot: &LockSlot, held: &Held) {
+    fn release<S: Subject>(&self, slot: &LockSlot, inside: Inside<'_>, reader: bool) {
         let lock: &S = subject::lock_of(slot);
-        let well = match *held {
-            Held::Read(entered) => {
-                let well = slot.read_leave(entered);
-                lock.read_unlock();
-                well
-            }
-            Held::Write => {
-                let well = slot.leave(self.vcpu.cpu + 1);
-                lock.unlock();
-                well
-            }
-        };
+        let well = inside.leave(self.vcpu.cpu + 1);
+        if reader {
+            lock.read_unlock();
+        } else {
+            lock.unlock();
+        }
         if !well {
             self.vcpu.count(Counter::Violations, 1);
         }

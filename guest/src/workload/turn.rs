@@ -1,8 +1,10 @@
-//! One acquisition, with its check ([`LockSlot::enter`], [`LockSlot::read_enter`]) and its figures.
+//! One acquisition, with its check ([`Inside`]) and its figures.
 
+use super::check::Inside;
+use super::lengths::Section;
 use super::subject::{self, Subject};
 use crate::Machine;
-use crate::abi::{Counter, LockSlot, VcpuArea};
+use crate::abi::{Counter, Data, LockSlot, VcpuArea};
 use crate::hist::Hist;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -41,77 +43,96 @@ impl<'a> Wait<'a> {
             }
         }
     }
-}
 
-/// Takes the lock in `slot`, for reading if `read`, computes for `critical` units, and releases it;
-/// `interrupt` is called in between. Returns when it was taken, if that was noted.
-#[inline(always)]
-pub(super) fn turn<M: Machine, S: Subject, const LATENCY: bool>(
-    vcpu: &VcpuArea,
-    slot: &LockSlot,
-    read: bool,
-    critical: u64,
-    sampled: bool,
-    interrupt: impl FnOnce(),
-) -> u64 {
-    let me = vcpu.cpu + 1;
-    let read = S::SHARED && read;
-    let lock: &S = subject::lock_of(slot);
-    let wait = Wait::of(vcpu, read);
-
-    let asked = if LATENCY { M::now() } else { 0 };
-    // The wait that this one interrupts, if it does, goes on afterwards.
-    let outer = if LATENCY && M::INSTRUMENTED {
-        wait.since.load(Relaxed)
-    } else {
-        0
-    };
-    if LATENCY {
-        wait.since.store(asked, Relaxed);
-    }
-    if read {
-        lock.read();
-    } else {
-        lock.lock();
-    }
-    let got = if LATENCY || sampled { M::now() } else { 0 };
-    M::touches(&slot.owner, !read);
-    let entered = if read {
-        slot.read_enter()
-    } else {
-        slot.enter(me);
-        None
-    };
-    if LATENCY {
-        wait.since.store(outer, Relaxed);
-        let waited = got.saturating_sub(asked);
-        wait.hist.record(waited);
-        if waited > wait.longest.load(Relaxed) {
-            wait.longest.store(waited, Relaxed);
+    #[inline(always)]
+    fn note(&self, waited: u64) {
+        self.hist.record(waited);
+        if waited > self.longest.load(Relaxed) {
+            self.longest.store(waited, Relaxed);
         }
     }
-    M::work(critical);
-    let end = if sampled { M::now() } else { 0 };
-    interrupt();
-    let alone = if read {
-        let alone = slot.read_leave(entered);
-        lock.read_unlock();
-        alone
-    } else {
-        let alone = slot.leave(me);
-        lock.unlock();
-        alone
-    };
+}
 
-    vcpu.count(Counter::Acquisitions, 1);
-    if read {
-        vcpu.count(Counter::Reads, 1);
+/// When a turn's lock was taken and released, if that was noted.
+#[derive(Clone, Copy)]
+pub(super) struct Times {
+    pub(super) got: u64,
+    pub(super) released: u64,
+}
+
+/// What all turns of a vCPU have in common.
+#[derive(Clone, Copy)]
+pub(super) struct Turn<'a> {
+    pub(super) vcpu: &'a VcpuArea,
+    pub(super) data: Data,
+    pub(super) section: Section,
+}
+
+impl Turn<'_> {
+    /// Takes the lock in `slot`, for reading if `read`, stays inside for as long as was asked for, and
+    /// releases it; `interrupt` is called in between.
+    ///
+    /// All figures are noted after the release: nobody waits for that.
+    #[inline(always)]
+    pub(super) fn take<M: Machine, S: Subject, const LATENCY: bool>(
+        &self,
+        slot: &LockSlot,
+        read: bool,
+        sampled: bool,
+        interrupt: impl FnOnce(),
+    ) -> Times {
+        let vcpu = self.vcpu;
+        let me = vcpu.cpu + 1;
+        let read = S::SHARED && read;
+        let lock: &S = subject::lock_of(slot);
+        let wait = Wait::of(vcpu, read);
+
+        let asked = if LATENCY { M::now() } else { 0 };
+        // The wait that this one interrupts, if it does, goes on afterwards.
+        let outer = if LATENCY && M::INSTRUMENTED {
+            wait.since.load(Relaxed)
+        } else {
+            0
+        };
+        if LATENCY {
+            wait.since.store(asked, Relaxed);
+        }
+        if read {
+            lock.read();
+        } else {
+            lock.lock();
+        }
+        let got = if LATENCY || sampled { M::now() } else { 0 };
+        if LATENCY {
+            wait.since.store(outer, Relaxed);
+        }
+        let inside = Inside::enter::<M>(slot, self.data, me, read);
+        M::work(self.section.units(sampled));
+        let end = if sampled { M::now() } else { 0 };
+        interrupt();
+        let alone = inside.leave(me);
+        if read {
+            lock.read_unlock();
+        } else {
+            lock.unlock();
+        }
+
+        let released = if sampled { M::now() } else { 0 };
+        if LATENCY {
+            wait.note(got.saturating_sub(asked));
+        }
+        vcpu.count(Counter::Acquisitions, 1);
+        if read {
+            vcpu.count(Counter::Reads, 1);
+        }
+        if !alone {
+            vcpu.count(Counter::Violations, 1);
+        }
+        if sampled {
+            let shown = end.saturating_sub(got);
+            let hist = &vcpu.hists[HIST_CRITICAL];
+            self.section.note(shown, &vcpu.section, hist);
+        }
+        Times { got, released }
     }
-    if !alone {
-        vcpu.count(Counter::Violations, 1);
-    }
-    if sampled {
-        vcpu.hists[HIST_CRITICAL].record(end.saturating_sub(got));
-    }
-    got
 }

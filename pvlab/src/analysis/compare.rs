@@ -1,7 +1,8 @@
 //! A comparison of locks, from the records of its rounds.
 
+use super::bistable::Bistable;
 use super::plan::Plan;
-use super::stats::{self, Interval};
+use super::stats::{self, Interval, Support};
 use super::summary::{Run, Summary};
 use super::warning::{self, Warning};
 use crate::record::{Record, Start};
@@ -57,10 +58,14 @@ pub struct LockResult {
 pub struct Throughput {
     /// Median over the rounds.
     pub median: f64,
-    /// Lower end of its 95 % bootstrap interval; a single round has none.
+    /// Lower end of the interval of the rounds, with the median in it; a single round has none.
     pub lo: Option<f64>,
     /// Upper end.
     pub hi: Option<f64>,
+    /// What the interval is.
+    pub interval: Option<Support>,
+    /// The two states that the rounds were in, if they fall into two: the median is of one of them.
+    pub bistable: Option<Bistable>,
     /// The unit, always "acquisitions/s".
     pub unit: &'static str,
     /// Each round's.
@@ -76,6 +81,8 @@ pub struct Ratio {
     pub lo: Option<f64>,
     /// Upper end.
     pub hi: Option<f64>,
+    /// What the interval is.
+    pub interval: Option<Support>,
     /// What may be said.
     pub verdict: Verdict,
     /// Each round's.
@@ -124,6 +131,8 @@ impl Comparison {
         for (lock, result) in results.iter().enumerate() {
             let records: Vec<_> = rounds.iter().filter_map(|round| round.get(lock)).collect();
             warnings.extend(warning::of_lock(&plan, lock, &result.summary, &records));
+            let states = result.throughput.as_ref().and_then(|t| t.bistable);
+            warnings.extend(states.map(|states| warning::bistable(&result.lock, states)));
         }
         Self {
             plan,
@@ -148,8 +157,7 @@ fn result(
 ) -> LockResult {
     let mut runs = runs_of(lock, rounds);
     let base = runs_of(plan.baseline, rounds);
-    // A seed for each lock: their intervals must not err in step.
-    let throughput = throughput(&runs, plan.run.seed.wrapping_add(lock as u64));
+    let throughput = throughput(&runs);
     let ratio = ratio(&runs, &base, plan.min_effect);
     // The broken run is in no complete round, but its count of violations must not be lost.
     runs.extend(
@@ -183,13 +191,17 @@ fn runs_of(lock: usize, rounds: &[Vec<Record>]) -> Vec<Run<'_>> {
         .collect()
 }
 
-fn throughput(runs: &[Run<'_>], seed: u64) -> Option<Throughput> {
+fn throughput(runs: &[Run<'_>]) -> Option<Throughput> {
     let rounds: Vec<f64> = runs.iter().map(Run::throughput).collect();
-    let interval = stats::bootstrap_median(&rounds, seed);
+    let median = stats::median(&rounds)?;
+    let interval = stats::rounds_interval(&rounds);
     Some(Throughput {
-        median: stats::median(&rounds)?,
-        lo: interval.map(|interval| interval.lo),
-        hi: interval.map(|interval| interval.hi),
+        median,
+        // The interval is about the geometric mean; it must not look as if the median were wrong.
+        lo: interval.map(|(interval, _)| interval.lo.min(median)),
+        hi: interval.map(|(interval, _)| interval.hi.max(median)),
+        interval: interval.map(|(_, support)| support),
+        bistable: Bistable::of(&rounds),
         unit: "acquisitions/s",
         rounds,
     })
@@ -202,16 +214,20 @@ fn ratio(runs: &[Run<'_>], base: &[Run<'_>], min_effect: f64) -> Option<Ratio> {
         .map(|(run, base)| run.throughput_for_ratio() / base.throughput_for_ratio())
         .collect();
     let median = stats::median(&rounds)?;
-    // The interval is about the geometric mean; it must not look as if the median were wrong.
-    let interval = stats::ratio_interval(&rounds).map(|Interval { lo, hi }| Interval {
+    let found = stats::rounds_interval(&rounds);
+    // The same here.
+    let interval = found.map(|(Interval { lo, hi }, _)| Interval {
         lo: lo.min(median),
         hi: hi.max(median),
     });
+    let support = found.map(|(_, support)| support);
+    let confident = interval.filter(|_| support.is_some_and(|s| s.level.is_some()));
     Some(Ratio {
         median,
         lo: interval.map(|interval| interval.lo),
         hi: interval.map(|interval| interval.hi),
-        verdict: verdict(median, interval, min_effect),
+        interval: support,
+        verdict: verdict(median, confident, min_effect),
         rounds,
     })
 }

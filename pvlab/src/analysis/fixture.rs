@@ -1,8 +1,10 @@
 //! Records made up for tests.
 
 use super::Plan;
-use crate::record::{Exclusion, Record, Start, StartReason, VcpuRecord, VmRecord, Waits};
-use crate::scenario::{Cpl, Length, MachineKind, Mix, Placement, Scenario, VmSpec, Workload};
+use crate::record::{Exclusion, Figures, Record, Start, StartReason, VcpuRecord, VmRecord, Waits};
+use crate::scenario::{
+    Cpl, Data, Length, MachineKind, Mix, Placement, Scenario, Spread, VmSpec, WorkTime, Workload,
+};
 use guest::abi::Counter;
 use guest::hist::bucket_of;
 use pvlock::{LockEvent, LockKind};
@@ -21,8 +23,10 @@ pub(crate) fn scenario(lock: LockKind) -> Scenario {
         cpus: vec![0, 1],
         placement: Placement::Pinned,
         workload: Workload {
-            critical_ns: 130,
-            outside_ns: 130,
+            critical: WorkTime::from_ns(130),
+            outside: WorkTime::from_ns(130),
+            outside_spread: Spread::Fixed,
+            data: Data::OwnLine,
             locks: 1,
             skew: 0.0,
             mix: Mix::Exclusive,
@@ -62,18 +66,22 @@ pub(crate) fn vm(lock: &str, acquisitions: &[u64]) -> VmRecord {
     let total = acquisitions.iter().sum();
     let vcpus = acquisitions.iter().enumerate().map(|(i, &n)| VcpuRecord {
         cpu: Some(i % 2),
-        counters: [
-            (Counter::Acquisitions, n),
-            (Counter::Lock(LockEvent::Contended), n / 2),
-        ]
-        .into_iter()
-        .filter(|(_, n)| *n > 0)
-        .map(|(counter, n)| (counter.name().to_owned(), n))
-        .collect(),
-        waits: Waits {
-            buckets: vec![(u16::try_from(bucket_of(100)).unwrap(), n)],
-            khz: 1_000_000,
-            max_ns: 100,
+        whole: Figures {
+            counters: [
+                (Counter::Acquisitions, n),
+                (Counter::Lock(LockEvent::Contended), n / 2),
+            ]
+            .into_iter()
+            .filter(|(_, n)| *n > 0)
+            .map(|(counter, n)| (counter.name().to_owned(), n))
+            .collect(),
+            waits: Some(Waits {
+                buckets: vec![(u16::try_from(bucket_of(100)).unwrap(), n)],
+                khz: 1_000_000,
+                max_ns: 100,
+                cut_off_ns: None,
+            }),
+            read_waits: None,
         },
         cpu_ns: Some(0),
         voluntary_switches: Some(0),
@@ -85,14 +93,17 @@ pub(crate) fn vm(lock: &str, acquisitions: &[u64]) -> VmRecord {
         lock: lock.to_owned(),
         exclusion: Exclusion {
             acquisitions: total,
-            entries: total,
-            violations: 0,
+            entries: Some(total),
+            violations: Some(0),
+            cut_off: 0,
         },
         critical_ns: Some(131.5),
         outside_ns: Some(129.5),
         probe_ns: Some(9.25),
         most_used_lock: None,
         preempted_reported: false,
+        clock_khz: 1_000_000,
+        first_done_s: None,
         vcpus: vcpus.collect(),
         threads: Vec::new(),
     }
@@ -114,6 +125,8 @@ pub(crate) fn record(lock: LockKind, acquisitions: u64) -> Record {
         surroundings: None,
         unknown: Vec::new(),
         interrupted: false,
+        control_plane: "real-time".to_owned(),
+        calibration: None,
         vms: vec![vm(lock.name(), &[half, acquisitions - half])],
     }
 }

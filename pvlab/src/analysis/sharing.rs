@@ -92,8 +92,8 @@ fn side(runs: &[Run<'_>], reads: bool) -> Side {
             max_over_min: fairness(runs, reads, stats::max_over_min),
         },
         wait_ns: WaitNs::pooled(waits.filter_map(|(vcpu, _)| match reads {
-            true => vcpu.read_waits.as_ref(),
-            false => Some(&vcpu.waits),
+            true => vcpu.read_waits(),
+            false => vcpu.waits(),
         })),
         idle_vcpus: (runs.iter().map(|&run| idle(run, reads)))
             .max()
@@ -122,7 +122,6 @@ fn count(vcpu: &VcpuRecord, reads: bool) -> u64 {
     if reads {
         read
     } else {
-        // The two were looked up a moment apart.
         vcpu.counter(Counter::Acquisitions).saturating_sub(read)
     }
 }
@@ -161,7 +160,7 @@ mod tests {
         let mut vm = fixture::vm("rwlock", &totals);
         for (vcpu, &(_, reads)) in vm.vcpus.iter_mut().zip(counts) {
             let name = Counter::Reads.name().to_owned();
-            vcpu.counters.insert(name, reads);
+            vcpu.whole.counters.insert(name, reads);
         }
         vm
     }

@@ -1,9 +1,10 @@
 //! One lock's runs, in a handful of figures.
 
 use super::sharing::Sharing;
+use super::starving::Starving;
 use super::stats;
 use super::waits::WaitNs;
-use crate::record::{Record, VcpuRecord, VmRecord};
+use crate::record::{self, Record, VcpuRecord, VmRecord};
 use crate::scenario::Mix;
 use guest::abi::Counter;
 use pvlock::LockEvent;
@@ -15,7 +16,7 @@ use std::collections::BTreeMap;
 pub struct Run<'a> {
     /// The VM.
     pub vm: &'a VmRecord,
-    /// Length of the run's measurement, s.
+    /// Length of the run's measurement, s; with a fixed number of acquisitions, to the last of them.
     pub measured_s: f64,
     /// Who was to read.
     pub mix: Mix,
@@ -41,9 +42,14 @@ impl<'a> Run<'a> {
         self.per_second((self.vm.total(Counter::Acquisitions) as f64).max(0.5))
     }
 
+    /// For how long all vCPUs were at work, s: what the figures are of.
+    pub fn at_work_s(&self) -> f64 {
+        self.vm.first_done_s.unwrap_or(self.measured_s)
+    }
+
     fn per_second(&self, count: f64) -> f64 {
         // A measurement that was cut off at once has length zero.
-        count / self.measured_s.max(1e-9)
+        count / self.at_work_s().max(1e-9)
     }
 
     fn shares(&self) -> Vec<f64> {
@@ -67,31 +73,72 @@ pub struct Fairness {
 
 /// Whether the lock excluded in every run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum Exclusion {
     /// Nothing contradicts it.
     Held,
     /// It did not.
     Broken,
+    /// Nobody knows: critical sections touched no data.
+    NotChecked,
 }
 
-/// A lock's runs. Counts are sums over vCPUs and runs, of the measurements alone.
+impl Exclusion {
+    /// Of a lock in some runs.
+    fn of(checks: impl Iterator<Item = record::Exclusion> + Clone) -> Self {
+        if !checks.clone().all(record::Exclusion::held) {
+            Self::Broken
+        } else if checks.clone().all(record::Exclusion::checked) {
+            Self::Held
+        } else {
+            Self::NotChecked
+        }
+    }
+
+    /// Of several locks together: what is worst.
+    pub fn worst(each: impl IntoIterator<Item = Self>) -> Self {
+        let each: Vec<_> = each.into_iter().collect();
+        [Self::Broken, Self::NotChecked]
+            .into_iter()
+            .find(|worst| each.contains(worst))
+            .unwrap_or(Self::Held)
+    }
+
+    /// For programs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Broken => "broken",
+            Self::NotChecked => "not_checked",
+        }
+    }
+}
+
+/// A lock's runs. Counts are sums over vCPUs and runs, of the measurements alone; with a fixed number of
+/// acquisitions, until the first vCPU had made them, as from then on the lock is not what it was.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
-    /// Length of all measurements together, s.
+    /// Length of all measurements together, s, likewise.
     pub measured_s: f64,
+    /// Their length until the last vCPU was done, s. CPU times, steal, switches and exits are of that.
+    pub whole_s: f64,
+    /// Acquisitions until the last vCPU was done.
+    pub whole_acquisitions: u64,
     /// Whether the lock excluded.
     pub exclusion: Exclusion,
-    /// Times a vCPU saw another one inside, in the whole of the runs.
-    pub violations: u64,
-    /// By how much the counter under the lock missed the acquisitions, in the whole of the runs.
-    pub lost_entries: u64,
+    /// Times a vCPU saw another one inside, in the whole of the runs, if it was looked.
+    pub violations: Option<u64>,
+    /// By how much the counter under the lock missed the acquisitions, in the whole of the runs, if it was
+    /// counted.
+    pub lost_entries: Option<u64>,
     /// How evenly vCPUs got it; unknown where some acquisitions were for reading, see `sharing`.
     pub fairness: Fairness,
     /// Readers and writers, each for themselves, if some acquisitions were to be for reading.
     pub sharing: Option<Sharing>,
     /// How long acquisitions waited, if they were timed.
     pub wait_ns: Option<WaitNs>,
+    /// vCPUs that starved, in whichever run.
+    pub starving: Vec<Starving>,
     /// Acquisitions.
     pub acquisitions: u64,
     /// Acquisitions that were made in a context that had interrupted another.
@@ -116,6 +163,8 @@ pub struct Summary {
     pub clock_khz: Option<u64>,
     /// Critical section as achieved, ns: median over the runs.
     pub critical_ns: Option<f64>,
+    /// The shortest and the longest that any vCPU achieved in any run, ns.
+    pub critical_range_ns: Option<[f64; 2]>,
     /// Work outside as achieved, ns: median over the runs.
     pub outside_ns: Option<f64>,
     /// What timing an acquisition cost, ns: median over the runs.
@@ -137,6 +186,7 @@ impl Summary {
     /// The summary of `runs`.
     pub fn of(runs: &[Run<'_>]) -> Self {
         let vcpus = || runs.iter().flat_map(|run| &run.vm.vcpus);
+        let checks = || runs.iter().map(|run| run.vm.exclusion);
         let total = |counter| runs.iter().map(|run| run.vm.total(counter)).sum::<u64>();
         let middle = |value: fn(&VmRecord) -> Option<f64>| {
             stats::median(
@@ -156,23 +206,20 @@ impl Summary {
             Some(_) => None,
         };
         Self {
-            measured_s: runs.iter().map(|run| run.measured_s).sum(),
-            exclusion: if runs.iter().all(|run| run.vm.exclusion.held()) {
-                Exclusion::Held
-            } else {
-                Exclusion::Broken
-            },
-            violations: runs.iter().map(|run| run.vm.exclusion.violations).sum(),
-            lost_entries: runs
-                .iter()
-                .map(|run| run.vm.exclusion)
-                .map(|check| check.acquisitions.abs_diff(check.entries))
+            measured_s: runs.iter().map(Run::at_work_s).sum(),
+            whole_s: runs.iter().map(|run| run.measured_s).sum(),
+            whole_acquisitions: (runs.iter())
+                .map(|run| run.vm.whole(Counter::Acquisitions))
                 .sum(),
+            exclusion: Exclusion::of(checks()),
+            violations: checks().map(|check| check.violations).sum(),
+            lost_entries: checks().map(record::Exclusion::lost).sum(),
             fairness: Fairness {
                 jain: together(stats::jain),
                 max_over_min: together(stats::max_over_min),
             },
             wait_ns: WaitNs::pooled(vcpus().flat_map(VcpuRecord::all_waits)),
+            starving: Starving::of(runs),
             nested: total(Counter::Nested),
             acquisitions: total(Counter::Acquisitions),
             contended: total(Counter::Lock(LockEvent::Contended)),
@@ -186,8 +233,9 @@ impl Summary {
                 .iter()
                 .map(|&event| (event.name(), total(Counter::Lock(event))))
                 .collect(),
-            clock_khz: vcpus().map(|vcpu| vcpu.waits.khz).find(|&khz| khz > 0),
+            clock_khz: (runs.iter().map(|run| run.vm.clock_khz)).find(|&khz| khz > 0),
             critical_ns: middle(|vm| vm.critical_ns),
+            critical_range_ns: range(vcpus().filter_map(|vcpu| vcpu.critical_ns)),
             outside_ns: middle(|vm| vm.outside_ns),
             probe_ns: middle(|vm| vm.probe_ns),
             most_used_lock: middle(|vm| vm.most_used_lock),
@@ -204,6 +252,17 @@ impl Summary {
         count as f64 / self.measured_s.max(1e-9)
     }
 
+    /// CPUs that were in use, on average, if that is known.
+    pub fn cpus(&self) -> Option<f64> {
+        let ns = self.cpu_ns?;
+        Some(ns as f64 / 1e9 / self.whole_s.max(1e-9))
+    }
+
+    /// Exits to the VMM of all kinds, per second.
+    pub fn exits_per_s(&self) -> f64 {
+        self.all_exits() as f64 / self.whole_s.max(1e-9)
+    }
+
     /// Exits to the VMM of all kinds.
     pub fn all_exits(&self) -> u64 {
         self.exits.values().sum()
@@ -214,6 +273,12 @@ impl Summary {
 pub(crate) fn known(mut figures: impl Iterator<Item = Option<u64>>) -> Option<u64> {
     let first = figures.next()??;
     figures.try_fold(first, |sum, figure| Some(sum + figure?))
+}
+
+fn range(values: impl Iterator<Item = f64> + Clone) -> Option<[f64; 2]> {
+    let least = values.clone().min_by(f64::total_cmp)?;
+    let most = values.max_by(f64::total_cmp)?;
+    Some([least, most])
 }
 
 /// Fairness is a matter of each run: which vCPU is starved changes from run to run, and sums over
@@ -252,8 +317,10 @@ mod tests {
     #[test]
     fn counts_add_up_and_every_event_is_there() {
         let mut vm = fixture::vm("pv-qspinlock", &[10, 30]);
-        vm.vcpus[0].counters.insert(Counter::Halts.name().into(), 3);
-        vm.vcpus[1].counters.insert(Counter::Halts.name().into(), 4);
+        let counters = &mut vm.vcpus[0].whole.counters;
+        counters.insert(Counter::Halts.name().into(), 3);
+        let counters = &mut vm.vcpus[1].whole.counters;
+        counters.insert(Counter::Halts.name().into(), 4);
         vm.vcpus[1].exits.insert("halt".into(), 7);
         let runs = [Run {
             vm: &vm,

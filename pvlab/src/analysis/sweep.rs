@@ -1,6 +1,7 @@
 //! A parameter of a simulated machine at several values.
 
 use super::Run;
+use super::bistable::Bistable;
 use super::stats::{median, ratio_interval};
 use crate::record::Record;
 use crate::report::human::time;
@@ -61,7 +62,7 @@ impl Sweep {
         let values: Vec<f64> = match values.split_once("..") {
             None => values
                 .split(',')
-                .map(|value| parameter.parse(value))
+                .map(|value| parameter.parse(value.trim()))
                 .collect::<Result<_, _>>()?,
             Some((from, rest)) => {
                 let mut parts = rest.split(':');
@@ -71,8 +72,8 @@ impl Sweep {
                     }
                     _ => return Err(form()),
                 };
-                let (from, to) = (parameter.parse(from)?, parameter.parse(to)?);
-                let count: usize = count.parse().map_err(|_| form())?;
+                let (from, to) = (parameter.parse(from.trim())?, parameter.parse(to.trim())?);
+                let count: usize = count.trim().parse().map_err(|_| form())?;
                 if !(2..=MOST_VALUES).contains(&count) {
                     return Err(SweepSyntax::Count(text.to_owned()));
                 }
@@ -136,6 +137,8 @@ pub struct LockAt {
     pub rounds: Vec<f64>,
     /// Their median.
     pub acquisitions_per_s: f64,
+    /// The two states that the rounds were in, if they fall into two.
+    pub bistable: Option<Bistable>,
     /// Median of the ratios to the first lock in the same round.
     pub ratio: f64,
     /// The ratio's 95 % interval over seeds, if there are enough rounds.
@@ -157,6 +160,7 @@ impl Point {
             LockAt {
                 lock: records[0].vms[0].lock.clone(),
                 acquisitions_per_s: median(&rates).unwrap_or(0.0),
+                bistable: Bistable::of(&rates),
                 ratio: median(&ratios).unwrap_or(0.0),
                 ratio_interval: ratio_interval(&ratios).map(|interval| (interval.lo, interval.hi)),
                 rounds: rates,

@@ -1,5 +1,6 @@
 //! How far a simulated machine is from a real one: the same cells on both.
 
+use super::bistable::Bistable;
 use super::stats::{self, Interval};
 use super::{Run, Summary};
 use crate::record::Record;
@@ -43,8 +44,10 @@ pub struct ValidationCell {
 pub struct Side {
     /// Acquisitions per second: median over the rounds.
     pub acquisitions_per_s: f64,
-    /// Its 95 % interval, from the rounds.
+    /// 95 % interval of a typical round: Student's t on the logarithms.
     pub interval: Option<(f64, f64)>,
+    /// The two states that the rounds were in, if they fall into two.
+    pub bistable: Option<Bistable>,
     /// Halts per second, over all rounds.
     pub halts_per_s: f64,
     /// Kicks per second.
@@ -61,7 +64,8 @@ impl Side {
         let summary = Summary::of(&runs);
         Self {
             acquisitions_per_s: stats::median(&rates).unwrap_or(0.0),
-            interval: stats::bootstrap_median(&rates, 1).map(|Interval { lo, hi }| (lo, hi)),
+            interval: stats::ratio_interval(&rates).map(|Interval { lo, hi }| (lo, hi)),
+            bistable: Bistable::of(&rates),
             halts_per_s: summary.rate(summary.halts),
             kicks_per_s: summary.rate(summary.kicks),
         }

@@ -1,11 +1,14 @@
 //! What the reader of the figures must know, so that nobody is flattered or misled.
 
+use super::bistable::Bistable;
 use super::plan::Plan;
 use super::sharing::Side;
+use super::starving::Starving;
 use super::summary::{Run, Summary, known};
 use crate::host::format_cpu_list;
 use crate::record::{Absence, Record, StartReason, Surroundings, absent};
-use crate::scenario::{Length, Lock, MachineKind, Placement, Scenario};
+use crate::report::human::{count, plural, rate, time};
+use crate::scenario::{Data, Length, Lock, MachineKind, Placement, Scenario, Spread};
 use guest::abi::Counter;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -274,7 +277,7 @@ pub(crate) fn of_lock(
     records: &[&Record],
 ) -> Vec<Warning> {
     let kind = plan.locks[lock];
-    let mut warnings = of_summary(kind, summary, records.is_empty());
+    let mut warnings = of_summary(&plan.run, kind, summary, records.is_empty());
     let used = (summary.cpu_ns, summary.measured_s);
     if let Some(text) = busy_host(&plan.run, kind.traits().halts, used, records) {
         warnings.push(Warning::about(kind, "host_busy", format!("{kind}: {text}")));
@@ -303,20 +306,9 @@ pub(crate) fn of_lock(
             ),
         ));
     }
-    let starved = rounds(&|record| {
-        let acquisitions = |vcpu: &crate::record::VcpuRecord| vcpu.counter(Counter::Acquisitions);
-        record.vcpus().any(|vcpu| acquisitions(vcpu) == 0)
-            && record.vcpus().any(|vcpu| acquisitions(vcpu) > 0)
-    });
-    if !starved.is_empty() {
-        warnings.push(Warning::about(
-            kind,
-            "starved",
-            format!(
-                "{kind}: a vCPU made no acquisition at all in round {}",
-                format_cpu_list(&starved)
-            ),
-        ));
+    if !summary.starving.is_empty() {
+        let text = format!("{kind}: {}", starving(&summary.starving, true));
+        warnings.push(Warning::about(kind, "starved", text));
     }
     let early = rounds(&|record| matches!(record.start.reason, StartReason::LimitReached(_)));
     if !early.is_empty() {
@@ -331,6 +323,33 @@ pub(crate) fn of_lock(
         ));
     }
     warnings
+}
+
+/// A warning about rounds that fall into two groups.
+pub(crate) fn bistable(lock: &str, states: Bistable) -> Warning {
+    Warning {
+        code: "bistable",
+        lock: Some(lock.to_owned()),
+        text: format!("{lock}: {}", two_states(states)),
+    }
+}
+
+/// What there is to say of two states of acquisitions per second.
+pub(crate) fn two_states(states: Bistable) -> String {
+    let Bistable {
+        low_rounds,
+        low,
+        high_rounds,
+        high,
+    } = states;
+    format!(
+        "two states, far apart: {} in {}, {} in {}; the median is of one of them, and an interval \
+         of both says little",
+        rate(low),
+        plural(low_rounds, "round"),
+        rate(high),
+        plural(high_rounds, "round")
+    )
 }
 
 /// Warnings about a single run of several VMs.
@@ -360,28 +379,22 @@ pub(crate) fn of_run(record: &Record) -> Vec<Warning> {
     }
     for (number, (vm, spec)) in record.vms.iter().zip(&record.scenario.vms).enumerate() {
         let summary = Summary::of(&[Run::of(record, vm)]);
-        warnings.extend(of_summary(spec.lock, &summary, false));
-        let starved: Vec<usize> = (0..)
-            .zip(&vm.vcpus)
-            .filter(|(_, vcpu)| vcpu.counter(Counter::Acquisitions) == 0)
-            .map(|(vcpu, _)| vcpu)
-            .collect();
-        if !starved.is_empty() {
-            warnings.push(Warning::about(
-                spec.lock,
-                "starved",
-                format!(
-                    "VM {number}: vCPUs {} made no acquisition at all",
-                    format_cpu_list(&starved)
-                ),
-            ));
+        warnings.extend(of_summary(&record.scenario, spec.lock, &summary, false));
+        if !summary.starving.is_empty() {
+            let text = format!("VM {number}: {}", starving(&summary.starving, false));
+            warnings.push(Warning::about(spec.lock, "starved", text));
         }
     }
     warnings
 }
 
 /// Warnings that a lock's figures give rise to.
-fn of_summary(lock: Lock, summary: &Summary, nothing_ran: bool) -> Vec<Warning> {
+fn of_summary(
+    scenario: &Scenario,
+    lock: Lock,
+    summary: &Summary,
+    nothing_ran: bool,
+) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if lock.traits().control {
         warnings.push(Warning::about(
@@ -392,6 +405,9 @@ fn of_summary(lock: Lock, summary: &Summary, nothing_ran: bool) -> Vec<Warning> 
     }
     if nothing_ran {
         return warnings;
+    }
+    for (code, text) in not_as_asked(scenario, summary) {
+        warnings.push(Warning::about(lock, code, format!("{lock}: {text}")));
     }
     if let Some(sharing) = &summary.sharing {
         let sides = [
@@ -439,6 +455,126 @@ fn of_summary(lock: Lock, summary: &Summary, nothing_ran: bool) -> Vec<Warning> 
     warnings
 }
 
+/// How far the work may be off, as a share of what was asked for, if one vCPU works, or several: these disturb
+/// each other.
+const OFF: (f64, f64) = (0.08, 0.15);
+/// What is no matter, ns: short sections are made of little but what is measured.
+const OFF_NS: f64 = 10.0;
+/// Acquisitions per second of vCPUs that must share CPUs, of which most follow a change of vCPUs.
+const FEW: f64 = 5_000.0;
+/// What between two critical sections is no matter, as a share of the section.
+const OFF_TURN: f64 = 0.02;
+
+/// What to say if the work that was asked for is not the work that was done.
+fn not_as_asked(scenario: &Scenario, summary: &Summary) -> Vec<(&'static str, String)> {
+    let work = &scenario.workload;
+    let limit = if scenario.vcpus() == 1 { OFF.0 } else { OFF.1 };
+    let off = |asked: f64, achieved: f64, no_matter: f64| {
+        let off = achieved - asked;
+        (asked > 0.0 && off.abs() > (limit * asked).max(no_matter)).then_some(off)
+    };
+    let mut texts = Vec::new();
+    if scenario.bench.is_none()
+        && let Some(achieved) = summary.critical_ns
+        && let Some(off) = off(work.critical.ns(), achieved, OFF_NS)
+    {
+        let apart = summary
+            .critical_range_ns
+            .is_some_and(|[least, most]| most > (1.0 + limit) * least);
+        let why = if off < 0.0 {
+            "the CPUs were faster than when the work was calibrated"
+        } else if scenario.overcommitted() && summary.rate(summary.acquisitions) < FEW {
+            "there were so few that nearly each followed a change of vCPUs on its CPU, when caches were cold"
+        } else if apart {
+            "vCPUs differ: their CPUs are not equally fast, or one's sibling was busy"
+        } else if scenario.vcpus() > 1 && work.data == Data::OwnLine {
+            "the data came late from another CPU (compare --data same-line and none), or the CPUs were slower \
+             than when the work was calibrated"
+        } else {
+            "the CPUs were slower than when the work was calibrated (something else ran on them or on their \
+             siblings)"
+        };
+        texts.push((
+            "section_not_as_asked",
+            format!(
+                "asked for a critical section of {}, achieved {}: {why}",
+                time(work.critical.ns()),
+                time(achieved)
+            ),
+        ));
+    }
+    // The mean of a few random lengths is not theirs.
+    if scenario.bench.is_none()
+        && work.outside_spread == Spread::Fixed
+        && let Some(achieved) = summary.outside_ns
+        && off(
+            work.outside.ns(),
+            achieved,
+            OFF_NS.max(OFF_TURN * work.critical.ns()),
+        )
+        .is_some()
+    {
+        texts.push((
+            "outside_not_as_asked",
+            format!(
+                "asked for {} between two critical sections, achieved {}: figures are noted there too, and \
+                 take that long if CPUs are busy",
+                time(work.outside.ns()),
+                time(achieved)
+            ),
+        ));
+    }
+    texts
+}
+
+/// Most starving vCPUs that a warning names.
+const NAMED: usize = 8;
+
+/// Who starved; `rounds`: there are several runs.
+fn starving(all: &[Starving], rounds: bool) -> String {
+    let each = all.iter().take(NAMED).map(|starving| {
+        let Starving {
+            run,
+            vcpu,
+            acquisitions,
+            others,
+            cut_off_ns,
+        } = *starving;
+        let round = if rounds {
+            format!("in round {run} ")
+        } else {
+            String::new()
+        };
+        let waiting = cut_off_ns.map_or_else(String::new, |ns| {
+            format!(", and had been waiting for {} at the end", time(ns as f64))
+        });
+        format!(
+            "{round}vCPU {vcpu} (acquisitions: {}; the others: {} each{waiting})",
+            count(acquisitions),
+            rounded(others)
+        )
+    });
+    let each: Vec<_> = each.collect();
+    let more = match all.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        n => format!(", and {n} more"),
+    };
+    format!(
+        "starved, with less than a twentieth of what the others got: {}{more}",
+        each.join(", ")
+    )
+}
+
+fn rounded(n: f64) -> String {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a mean of counts"
+    )]
+    let n = n.round() as u64;
+    count(n)
+}
+
 fn starvation(side: &Side, what: &str) -> String {
     let idle = match side.idle_vcpus {
         0 => String::new(),
@@ -449,4 +585,46 @@ fn starvation(side: &Side, what: &str) -> String {
         100.0 * side.share.unwrap_or(0.0),
         100.0 * side.share_asked
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture;
+    use super::*;
+    use pvlock::LockKind;
+
+    /// The warnings about the section, if each of two vCPUs, or one, achieved that on average.
+    fn about(vcpus: usize, achieved: f64, range: [f64; 2]) -> Vec<Warning> {
+        let mut record = fixture::record(LockKind::Tas, 1_000_000);
+        record.scenario.vms[0].vcpus = vcpus;
+        record.vms[0].vcpus.truncate(vcpus);
+        record.vms[0].critical_ns = Some(achieved);
+        for (vcpu, end) in record.vms[0].vcpus.iter_mut().zip(range) {
+            vcpu.critical_ns = Some(end);
+        }
+        let mut warnings = of_run(&record);
+        warnings.retain(|warning| warning.code == "section_not_as_asked");
+        warnings
+    }
+
+    #[test]
+    fn a_section_that_is_not_as_asked_is_told_of_with_the_likely_reason() {
+        for (vcpus, achieved) in [(1, 130.0), (1, 139.0), (1, 121.0), (2, 149.0), (2, 111.0)] {
+            let none = about(vcpus, achieved, [achieved; 2]);
+            assert!(none.is_empty(), "{vcpus}: {none:?}");
+        }
+        for (vcpus, achieved, range, why) in [
+            (1, 228.0, [228.0; 2], "slower"),
+            (1, 80.0, [80.0; 2], "faster"),
+            (2, 178.0, [178.0; 2], "data came late"),
+            (2, 178.0, [130.0, 228.0], "vCPUs differ"),
+        ] {
+            let [warning] = &about(vcpus, achieved, range)[..] else {
+                panic!("{vcpus} vCPUs, {achieved} ns: no warning, or several");
+            };
+            let text = &warning.text;
+            let figures = format!("asked for a critical section of 130 ns, achieved {achieved} ns");
+            assert!(text.contains(&figures) && text.contains(why), "{text}");
+        }
+    }
 }

@@ -4,7 +4,10 @@ use crate::analysis::stats::median;
 use std::hint::{black_box, spin_loop};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread::Builder;
 use std::time::{Duration, Instant};
+use vmm::sched::join_load;
 use vmm::thread::set_affinity;
 
 /// Batches of a measurement; their median is taken, so that some may be disturbed.
@@ -83,12 +86,20 @@ pub(super) fn transfer_ns([here, there]: [usize; 2]) -> io::Result<f64> {
         }
     };
     let result = std::thread::scope(|scope| {
-        let other = scope.spawn(move || {
+        // Neither begins without the other: there may be no room for a second thread.
+        let (go, both) = mpsc::channel::<()>();
+        let other = Builder::new().spawn_scoped(scope, move || {
+            if both.recv().is_err() {
+                return Ok(());
+            }
+            join_load();
             let placed = set_affinity(&[there]);
             (0..BATCHES as u64).for_each(|batch| pass(batch, 1));
             placed
-        });
-        let placed = scope.spawn(move || {
+        })?;
+        let placed = Builder::new().spawn_scoped(scope, move || {
+            let _ = go.send(());
+            join_load();
             let placed = set_affinity(&[here]);
             let mut batch = 0;
             let ns = per_operation(2 * ROUND_TRIPS, || {
@@ -96,7 +107,7 @@ pub(super) fn transfer_ns([here, there]: [usize; 2]) -> io::Result<f64> {
                 batch += 1;
             });
             placed.map(|()| ns)
-        });
+        })?;
         let ns = placed.join().map_err(|_| io::Error::other("panic"))?;
         let placed = other.join().map_err(|_| io::Error::other("panic"))?;
         placed.and(ns)
@@ -110,6 +121,8 @@ pub(super) fn slice_ns(cpu: usize) -> io::Result<(f64, f64)> {
     let over = AtomicBool::new(false);
     let mut gaps = std::thread::scope(|scope| {
         let fighter = || {
+            // Two real-time threads would not take turns.
+            join_load();
             set_affinity(&[cpu])?;
             let mut gaps = Vec::new();
             let mut last = Instant::now();
@@ -122,12 +135,16 @@ pub(super) fn slice_ns(cpu: usize) -> io::Result<(f64, f64)> {
             }
             Ok::<_, io::Error>(gaps)
         };
-        let fighters = [scope.spawn(fighter), scope.spawn(fighter)];
-        std::thread::sleep(FIGHT);
+        let fighters: Vec<_> = (0..2)
+            .map(|_| Builder::new().spawn_scoped(scope, fighter))
+            .collect();
+        if fighters.iter().all(Result::is_ok) {
+            std::thread::sleep(FIGHT);
+        }
         over.store(true, Ordering::Relaxed);
         let mut all = Vec::new();
         for fighter in fighters {
-            all.extend(fighter.join().map_err(|_| io::Error::other("panic"))??);
+            all.extend(fighter?.join().map_err(|_| io::Error::other("panic"))??);
         }
         Ok::<_, io::Error>(all)
     })?;

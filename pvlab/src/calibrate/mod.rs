@@ -38,7 +38,7 @@ pub enum CalibrateError {
     #[error("calibrating takes two CPUs that this process may use; it has {0}")]
     Cpus(usize),
     /// Threads could not be measured.
-    #[error("cannot measure this host's CPUs: {0}")]
+    #[error("cannot measure this host's CPUs: {}{}", .0, vmm::remedy(.0.raw_os_error()))]
     Micro(#[from] io::Error),
     /// Halts and kicks could not be measured.
     #[error(transparent)]

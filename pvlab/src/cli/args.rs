@@ -1,12 +1,14 @@
 //! Commands and options.
 
 use super::bench::{self, BenchArgs};
+use super::error::Usage;
 use super::values::{
-    self, CpuList, LockArg, LockParser, MachineArg, MachineParser, PlacementArg, VmArg,
+    self, CpuList, Each, LockArg, LockParser, MachineArg, MachineParser, OutsideArg, PlacementArg,
+    VmArg,
 };
 use super::{calibrate, machines, schedule, sweep, torture, validate};
 use crate::report::Format;
-use crate::scenario::{Cpl, Preempt};
+use crate::scenario::{Cpl, Data, Preempt, WorkTime};
 use crate::trace::collect::DEFAULT_RECORDS;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -34,6 +36,8 @@ Examples:
       --critical 0 --outside 0 --no-latency       what calling it in other ways costs
   pvlab compare --locks rwlock --readers 6 --vcpus 8   readers against writers
   pvlab compare --vcpus 1 --cpus 0 --critical 0   nobody contends
+  pvlab compare --outside 1us:exp                 vCPUs that do not fall into step
+  pvlab compare --data same-line                  locks embedded in what they guard
   pvlab compare --machine sim:broadwell-ex-4s --locks ticket,qspinlock --warm-up 5ms --duration 50ms";
 
 const RUN_EXAMPLES: &str = "\
@@ -46,6 +50,7 @@ Examples:
   pvlab run --lock rwlock --vcpus 8 --reads 4:1
   pvlab run --lock qspinlock --vcpus 8 --contexts 5
   pvlab run --lock tas --vcpus 8 --lock-count 64 --skew 1
+  pvlab run --lock ticket --vcpus 2 --critical 4.2ns --outside 1us:exp --no-check --no-latency
   pvlab run --lock qspinlock --vcpus 2 --iterations 100000 --format json
   pvlab run --lock pv-qspinlock --machine sim:broadwell-ex-4s --set kick_ns=2us --duration 50ms
   pvlab run --lock pv-qspinlock --vcpus 3 --machine sim:here --deschedule 0:5:2ms --save-schedule case.json";
@@ -55,6 +60,7 @@ Examples:
   pvlab trace --lock qspinlock --vcpus 8 --cpus 0-1 --duration 1s -o run.pftrace
   pvlab trace --lock pv-qspinlock --format json-lines | head
   pvlab trace --summary run.pftrace               the account again, from the file
+  pvlab trace --lock ticket -o - | pvlab trace --summary -
   pvlab trace --lock tas --preempt holder:5ms@1%  preemption on demand
 
 Open run.pftrace at ui.perfetto.dev. The formats are described in docs/trace.md.";
@@ -133,7 +139,7 @@ pub(super) struct CompareArgs {
     /// Locks to compare, separated by commas; the same lock may be named again. `auto` is what a guest's
     /// kernel would choose; `LOCK:pointer` calls it through function pointers, `LOCK:patched` by calls
     /// patched into the guest's code.
-    #[arg(long, value_name = "LOCKS", value_delimiter = ',', value_parser = LockParser,
+    #[arg(long, value_name = "LOCKS", value_delimiter = ',', value_parser = Each(LockParser),
           default_value = "tas,ticket,qspinlock,pv-qspinlock")]
     pub(super) locks: Vec<LockArg>,
     /// vCPUs of each guest [default: 4 for each CPU, or 1 on a simulated machine].
@@ -219,7 +225,7 @@ pub(super) struct MachineArgs {
     /// Change a parameter of the simulated machine, such as kick_ns=2us; repeat it to change several.
     #[arg(long, value_name = "PARAMETER=VALUE")]
     pub(super) set: Vec<String>,
-    /// CPUs to use, such as 0-1 or 0,2 [default: the first two that may be used; of a simulated machine,
+    /// CPUs to use, such as 0-1, 0,2 or 0-15:2 (every second one) [default: the first two that may be used; of a simulated machine,
     /// all].
     #[arg(long, value_name = "LIST", value_parser = values::cpu_list)]
     pub(super) cpus: Option<CpuList>,
@@ -239,12 +245,15 @@ pub(super) struct JobsArgs {
 pub(super) struct Common {
     #[command(flatten)]
     pub(super) machine: MachineArgs,
-    /// Length of the critical section, with unit.
-    #[arg(long, value_name = "TIME", default_value = "130ns", value_parser = values::duration)]
-    pub(super) critical: Duration,
-    /// Length of the work between two critical sections, with unit.
-    #[arg(long, value_name = "TIME", default_value = "130ns", value_parser = values::duration)]
-    pub(super) outside: Duration,
+    /// Length of the critical section, with unit, such as 130ns or 4.2ns.
+    #[arg(long, value_name = "TIME", default_value = "130ns", value_parser = values::work_time)]
+    pub(super) critical: WorkTime,
+    /// Length of the work between two critical sections, with unit; TIME:exp, such as 130ns:exp, is its mean,
+    /// and it is random (exponentially distributed, by --seed), so that vCPUs do not fall into step.
+    #[arg(long, value_name = "TIME[:exp]", default_value = "130ns", value_parser = values::outside)]
+    pub(super) outside: OutsideArg,
+    #[command(flatten)]
+    pub(super) data: DataArgs,
     /// Number of locks in each guest, from which each acquisition picks one at random [default: 1].
     #[arg(long, value_name = "N", value_parser = values::lock_count)]
     pub(super) lock_count: Option<usize>,
@@ -289,6 +298,44 @@ pub(super) struct Common {
     pub(super) drop_kicks: bool,
     #[command(flatten)]
     pub(super) offer: OfferArgs,
+}
+
+/// What data a critical section touches.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(super) struct DataArgs {
+    /// Where the data lies that critical sections touch, and by which exclusion is checked: own-line, 128
+    /// bytes away from the lock; same-line, in the lock's line behind it, for locks of at most 48 bytes; or
+    /// none [default: own-line].
+    #[arg(long, value_name = "WHERE", value_enum)]
+    pub(super) data: Option<DataArg>,
+    /// Touch no data, and so do not check exclusion: the same as --data none.
+    #[arg(long)]
+    pub(super) no_check: bool,
+}
+
+/// [`Data`], as an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum DataArg {
+    OwnLine,
+    SameLine,
+    None,
+}
+
+impl DataArgs {
+    /// What is wanted, or why that is not clear.
+    pub(super) fn resolve(self) -> Result<Data, Usage> {
+        let data = match self.data {
+            Some(DataArg::OwnLine) => Data::OwnLine,
+            Some(DataArg::SameLine) => Data::SameLine,
+            Some(DataArg::None) => Data::None,
+            None if self.no_check => Data::None,
+            None => Data::default(),
+        };
+        if self.no_check && data.is_checked() {
+            return Err(Usage::CheckOfNothing);
+        }
+        Ok(data)
+    }
 }
 
 /// What guests are offered when their kernels choose a lock.
@@ -362,7 +409,8 @@ pub(super) struct TraceArgs {
     /// Length of the trace, with unit, not counting the warm-up.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::nonzero_duration)]
     pub(super) duration: Duration,
-    /// Write the trace to this file.
+    /// Write the trace to this file, or to standard output if it is -; the account then goes to standard
+    /// error.
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
     /// Format of the trace [default: json-lines for a file named *.jsonl, else perfetto]. JSON lines
@@ -372,12 +420,12 @@ pub(super) struct TraceArgs {
     /// Format of the account.
     #[arg(long, value_enum, default_value_t = FormatArg::Table)]
     pub(super) account: FormatArg,
-    /// Account for the trace in this file, without running anything.
+    /// Account for the trace in this file, or on standard input if it is -, without running anything.
     #[arg(long, value_name = "FILE", conflicts_with_all = [
         "vm", "lock", "vcpus", "output", "format", "duration", "ring", "machine", "set", "cpus", "critical",
         "outside", "lock_count", "reads", "readers", "skew", "contexts", "numa_nodes", "warm_up",
         "spin_threshold", "placement", "noise", "cpl", "no_latency", "seed", "watchdog", "preempt",
-        "no_vcpu_is_preempted", "drop_kicks", "no_pv_unhalt", "realtime_hint", "no_pv"])]
+        "no_vcpu_is_preempted", "drop_kicks", "no_pv_unhalt", "realtime_hint", "no_pv", "data", "no_check"])]
     pub(super) summary: Option<PathBuf>,
     /// Events that each vCPU's ring holds (rounded up to a power of two, at least 1024).
     #[arg(long, value_name = "N", default_value_t = DEFAULT_RECORDS, value_parser = values::ring)]

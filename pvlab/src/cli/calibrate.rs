@@ -6,7 +6,7 @@ use super::output::Target;
 use super::progress::{Progress, Watcher};
 use super::request::{Guests, request};
 use super::values::LockArg;
-use super::{DONE, complain};
+use super::{DONE, complain, watch};
 use crate::calibrate::{FITTED_LOCKS, calibrate, to_toml};
 use crate::host::Host;
 use crate::report::human::{rate, ratio};
@@ -51,6 +51,7 @@ pub(super) fn run(args: &CalibrateArgs) -> Result<u8, CliError> {
         return Err(Usage::OnlyReal("pvlab calibrate").into());
     }
     let target = Target::check(args.output.as_deref())?;
+    watch(&target);
     let mut progress = Progress::new(1, None);
     progress.begin("calibrating".to_owned());
     let calibration = calibrate(

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
+use std::thread::Builder;
 use std::time::Duration;
 
 /// A run.
@@ -30,7 +31,7 @@ pub(super) fn run_all(
     mut each: impl FnMut(usize, Result<Record, RunError>) -> ControlFlow<()>,
 ) {
     let jobs = jobs.min(cells.len());
-    if jobs <= 1 {
+    if jobs <= 1 || !at_the_same_time(cells, jobs, progress, &mut each) {
         for (number, cell) in cells.iter().enumerate() {
             progress.begin(cell.name.clone());
             let result = run(cell, &mut Watcher::new(progress));
@@ -39,14 +40,24 @@ pub(super) fn run_all(
             }
             progress.end();
         }
-        return;
     }
+}
+
+/// [`run_all`] on `jobs` threads, or as many as there can be. False, and nothing is done, if there can be
+/// none.
+fn at_the_same_time(
+    cells: &[Cell],
+    jobs: usize,
+    progress: &mut Progress,
+    each: &mut impl FnMut(usize, Result<Record, RunError>) -> ControlFlow<()>,
+) -> bool {
     let (next, over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let (sender, results) = mpsc::channel();
     std::thread::scope(|scope| {
+        let mut started = 0;
         for _ in 0..jobs {
             let (sender, next, over) = (sender.clone(), &next, &over);
-            scope.spawn(move || {
+            let thread = Builder::new().spawn_scoped(scope, move || {
                 while !over.load(Ordering::Relaxed) {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     let Some(cell) = cells.get(number) else {
@@ -56,6 +67,10 @@ pub(super) fn run_all(
                     let _ = sender.send((number, run(cell, &mut Silent)));
                 }
             });
+            started += usize::from(thread.is_ok());
+        }
+        if started == 0 {
+            return false;
         }
         drop(sender);
         let mut early = BTreeMap::new();
@@ -64,18 +79,19 @@ pub(super) fn run_all(
             while !early.contains_key(&number) {
                 // The threads send until all cells are done.
                 let Ok((number, result)) = results.recv() else {
-                    return;
+                    return true;
                 };
                 early.insert(number, result);
             }
             let result = early.remove(&number);
             if result.is_none_or(|result| each(number, result).is_break()) {
                 over.store(true, Ordering::Relaxed);
-                return;
+                return true;
             }
             progress.end();
         }
-    });
+        true
+    })
 }
 
 /// [`run_all`], as far as runs are complete: their records, and whether all are.

@@ -9,7 +9,7 @@ use super::progress::{Progress, Watcher};
 use super::request::{Guests, Request, jobs, length, request};
 use super::run::expected;
 use super::values::LockArg;
-use super::{BROKEN, DONE, FAILED, complain, trace};
+use super::{BROKEN, DONE, complain, interrupted, trace, watch};
 use crate::analysis::{Comparison, Ended, Plan};
 use crate::host::Host;
 use crate::record::Record;
@@ -44,6 +44,7 @@ pub(super) fn compare(args: &CompareArgs) -> Result<u8, CliError> {
     }
     let jobs = jobs(args.jobs, scenario.machine)?;
     let target = Target::check(args.report.output.as_deref())?;
+    watch(&target);
     let context = Context::new(host, machine_reason, &scenario);
     let plan = Plan {
         locks,
@@ -55,8 +56,9 @@ pub(super) fn compare(args: &CompareArgs) -> Result<u8, CliError> {
     let (rounds, ended, broken) = run_rounds(&plan, jobs)?;
     let done = rounds.len();
     if ended == Ended::Interrupted && done == 0 {
-        complain("interrupted before the first round was complete; there is nothing to report");
-        return Ok(FAILED);
+        return Ok(interrupted(
+            "interrupted before the first round was complete; there is nothing to report",
+        ));
     }
     let accounts = if args.explain && ended == Ended::Complete {
         explain(&plan)?
@@ -72,10 +74,9 @@ pub(super) fn compare(args: &CompareArgs) -> Result<u8, CliError> {
     }
     if ended == Ended::Interrupted {
         let of = args.rounds;
-        complain(&format!(
+        return Ok(interrupted(&format!(
             "interrupted after {done} of {of} rounds; the report is of these"
-        ));
-        return Ok(FAILED);
+        )));
     }
     Ok(DONE)
 }

@@ -16,6 +16,12 @@ pub enum CliError {
     /// It was asked for wrongly.
     #[error(transparent)]
     Usage(#[from] Usage),
+    /// Nobody reads what is written any more.
+    #[error("nobody reads standard output any more")]
+    ReaderLeft,
+    /// Signals cannot be handled.
+    #[error("cannot install a handler of signals: {0}")]
+    Signals(#[source] std::io::Error),
     /// KVM was asked for and cannot be had.
     #[error("--machine kvm: {device}; {}, or use --machine threads", remedy(.device))]
     NoKvm {
@@ -34,6 +40,9 @@ pub enum CliError {
     /// The trace could not be written.
     #[error(transparent)]
     TraceFile(#[from] sink::WriteError),
+    /// The trace is not where it should be.
+    #[error(transparent)]
+    TraceLost(#[from] super::trace::TraceLost),
     /// The trace could not be read.
     #[error(transparent)]
     ReadTrace(#[from] read::ReadError),
@@ -63,8 +72,11 @@ impl CliError {
             Self::Usage(_) => super::USAGE,
             Self::Session(error) => error.exit_code(),
             Self::TraceFile(_)
+            | Self::TraceLost(_)
             | Self::ReadTrace(_)
             | Self::Collect(_)
+            | Self::Signals(_)
+            | Self::ReaderLeft
             | Self::SumRule(_)
             | Self::NoKvm { .. }
             | Self::NotX86 { .. }
@@ -206,6 +218,24 @@ pub enum Usage {
         /// Critical section and outside work together.
         turn: Duration,
     },
+    /// Data that is not to be checked.
+    #[error(
+        "--no-check leaves the data alone, so there is none to lie somewhere; leave out --data, or --no-check"
+    )]
+    CheckOfNothing,
+    /// A lock that needs its line for itself.
+    #[error(
+        "--data same-line: {lock} has {bytes} bytes, and only locks of at most {most} leave room for data in \
+         their line of 64; leave it out, or choose another lock"
+    )]
+    NoRoomBesideLock {
+        /// The lock.
+        lock: String,
+        /// Its size.
+        bytes: usize,
+        /// The most that it may have.
+        most: usize,
+    },
     /// No interval would ever end.
     #[error(
         "--stat-interval {} is longer than the measurement of {}; shorten it or leave it out",
@@ -215,6 +245,17 @@ pub enum Usage {
         /// The interval.
         interval: Duration,
         /// The measurement.
+        duration: Duration,
+    },
+    /// More intervals than a report can have.
+    #[error(
+        "--stat-interval {} makes more than a million intervals of {}; make it longer",
+        humantime::format_duration(*.interval), humantime::format_duration(*.duration)
+    )]
+    TooManyIntervals {
+        /// The interval.
+        interval: Duration,
+        /// The test.
         duration: Duration,
     },
     /// The baseline is not among the locks.

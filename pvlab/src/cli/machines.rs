@@ -75,7 +75,7 @@ pub(super) fn run(args: &MachinesArgs) -> Result<u8, CliError> {
             parameters(&spec, format)
         }
     };
-    Target::Stdout.write(&text)?;
+    Target::print(&text)?;
     Ok(DONE)
 }
 

@@ -2,8 +2,9 @@
 
 use super::args::{Common, MixArgs};
 use super::error::Usage;
-use crate::scenario::{Lock, Mix, Scenario, VmSpec, Workload, whole_ns};
-use guest::abi::Dispatch;
+use crate::machine::lock_bytes;
+use crate::scenario::{Data, Lock, Mix, Scenario, VmSpec, Workload};
+use guest::abi::{Dispatch, LOCK_BYTES_BESIDE_DATA};
 use pvlock::LockKind;
 
 /// The workload of `vms`.
@@ -24,13 +25,31 @@ pub(super) fn workload(common: &Common, vms: &[VmSpec]) -> Result<Workload, Usag
         }
     }
     Ok(Workload {
-        critical_ns: whole_ns(common.critical),
-        outside_ns: whole_ns(common.outside),
+        critical: common.critical,
+        outside: common.outside.mean,
+        outside_spread: common.outside.spread,
+        data: data(common, vms.iter().map(|vm| vm.lock))?,
         locks: locks(args, common.lock_count)?,
         skew: args.skew.unwrap_or(0.0),
         mix,
         contexts: args.contexts,
     })
+}
+
+/// Where the data is to lie, if all of the locks leave room for it there.
+pub(super) fn data(common: &Common, locks: impl IntoIterator<Item = Lock>) -> Result<Data, Usage> {
+    let data = common.data.resolve()?;
+    if data == Data::SameLine {
+        let most = LOCK_BYTES_BESIDE_DATA;
+        for lock in locks {
+            let bytes = lock_bytes(lock.kind);
+            if bytes > most {
+                let lock = lock.name();
+                return Err(Usage::NoRoomBesideLock { lock, bytes, most });
+            }
+        }
+    }
+    Ok(data)
 }
 
 fn mix(args: &MixArgs) -> Mix {
@@ -60,6 +79,7 @@ pub(super) fn check_locks(
     {
         return Err(Usage::SleepsInInterrupt { lock: lock.name() });
     }
+    data(common, locks.clone())?;
     option(mix(&common.mix)).map_or(Ok(()), |option| check_reads(option, locks))
 }
 

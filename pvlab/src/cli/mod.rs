@@ -6,6 +6,9 @@
 //! | 1 | it could not be done, or was interrupted |
 //! | 2 | it was asked for wrongly |
 //! | 3 | a lock broke mutual exclusion, or failed under torture |
+//! | 130, 143 | ended at once by SIGINT, by SIGTERM (the second one, or with nothing to report) |
+//!
+//! A reader of standard output that has had enough, such as `head`, ends a command in silence, with code 0.
 
 mod args;
 mod bench;
@@ -26,6 +29,7 @@ mod request;
 mod run;
 mod schedule;
 mod sweep;
+mod terminal;
 mod torture;
 mod trace;
 mod validate;
@@ -34,11 +38,12 @@ mod values;
 pub use args::Cli;
 pub use error::{CliError, Usage};
 pub use schedule::ScheduleError;
+pub use trace::TraceLost;
 
-use crate::doctor;
+use crate::{doctor, ending};
 use args::Command;
 use clap::{CommandFactory, Parser};
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Everything went as asked.
@@ -53,12 +58,18 @@ const BROKEN: u8 = 3;
 /// Parses the command line, does what it says, and returns the exit code.
 pub fn main() -> ExitCode {
     vmm::limits::raise();
+    // A file that may not become larger is an error of its writer, and not the end of everything.
+    vmm::thread::let_large_files_fail();
     let code = match Cli::try_parse() {
         Ok(cli) => start_tracing()
+            .and_then(|()| ending::install().map_err(CliError::Signals))
             .and_then(|()| dispatch(cli))
-            .unwrap_or_else(|error| {
-                complain(&format!("error: {error}"));
-                error.exit_code()
+            .unwrap_or_else(|error| match error.exit_code() {
+                FAILED if ending::has_reader_left() => DONE,
+                code => {
+                    complain(&format!("error: {error}"));
+                    code
+                }
             }),
         Err(error) => explain::explain(&error),
     };
@@ -79,17 +90,18 @@ fn dispatch(cli: Cli) -> Result<u8, CliError> {
         Command::Validate(args) => validate::run(&args),
         Command::Doctor(args) => {
             let target = output::Target::check(args.output.as_deref())?;
+            watch(&target);
             target.write(&doctor::run(args.format.into())?)?;
             Ok(DONE)
         }
         Command::Locks(args) => {
-            output::Target::Stdout.write(&locks::locks(args.format.into()))?;
+            output::Target::print(&locks::locks(args.format.into()))?;
             Ok(DONE)
         }
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "pvlab", &mut script);
-            output::Target::Stdout.write(&String::from_utf8_lossy(&script))?;
+            output::Target::print(&String::from_utf8_lossy(&script))?;
             Ok(DONE)
         }
     }
@@ -109,9 +121,26 @@ fn start_tracing() -> Result<(), CliError> {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_ansi(terminal::may_colour())
         .init();
     Ok(())
+}
+
+/// Where the report goes is known: a report on standard output is of use as long as somebody reads it.
+fn watch(target: &output::Target) {
+    if target.is_stdout() {
+        ending::watch_reader();
+    }
+}
+
+/// Tells the user that the command was interrupted, unless it was by nobody reading its output, which is no
+/// failure; returns the exit code.
+fn interrupted(line: &str) -> u8 {
+    if ending::has_reader_left() {
+        return DONE;
+    }
+    complain(line);
+    FAILED
 }
 
 /// Tells the user, who may have closed standard error.

@@ -1,14 +1,15 @@
 //! Progress on standard error, for those who sit in front of a terminal.
 
+use super::terminal;
+use crate::ending;
 use crate::session::Observer;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 /// Steps of the bar for each run; finer than any terminal is wide.
 const STEPS: u64 = 1000;
 
-/// A bar over one run or several; invisible unless standard error is a terminal.
+/// A bar over one run or several; invisible unless standard error is a terminal that can be drawn on.
 pub(super) struct Progress {
     bar: ProgressBar,
     runs: u64,
@@ -22,7 +23,7 @@ impl Progress {
     /// A bar over `runs` runs.
     pub(super) fn new(runs: usize, expected: Option<Duration>) -> Self {
         let runs = runs as u64;
-        let target = if std::io::stderr().is_terminal() {
+        let target = if terminal::may_draw() {
             ProgressDrawTarget::stderr()
         } else {
             ProgressDrawTarget::hidden()
@@ -42,6 +43,7 @@ impl Progress {
 
     /// Names the run that begins.
     pub(super) fn begin(&self, name: String) {
+        ending::drawn();
         self.bar.set_prefix(name);
         self.at("launching", 0.0);
     }
@@ -84,6 +86,7 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+        ending::erased();
     }
 }
 

@@ -7,8 +7,8 @@ use super::mix;
 use super::values::{LockArg, MachineArg, PlacementArg, VmArg};
 use crate::host::{Device, Host, allowed_cpus, format_cpu_list};
 use crate::report::human::plural;
+use crate::scenario::limits::{MOST_KVM_VCPUS, MOST_WORD_VCPUS};
 use crate::scenario::{Cpl, Length, Lock, MachineKind, Placement, Scenario, Simulated, VmSpec};
-use guest::abi::KICK_PAGES;
 use std::time::Duration;
 
 /// Turns that a waiter spins before it halts, unless said otherwise: as in Linux.
@@ -17,12 +17,6 @@ const SPIN_THRESHOLD: u32 = 32768;
 const OVERCOMMIT: usize = 4;
 /// CPUs of the host to use, unless said otherwise.
 const CPUS: usize = 2;
-/// vCPUs of a KVM guest: each needs a kick doorbell, a 32-bit word in one of the doorbell pages.
-#[expect(clippy::cast_possible_truncation, reason = "there are four pages")]
-const KVM_VCPUS: usize = KICK_PAGES as usize * 0x1000 / size_of::<u32>();
-/// vCPUs that the word of a queued lock can name.
-pub(super) const WORD_VCPUS: usize = pvlock::MAX_CPUS as usize;
-
 /// Which guests are wanted.
 #[derive(Clone, Debug)]
 pub(super) enum Guests {
@@ -120,7 +114,7 @@ pub(super) fn request(
         .collect();
     check_sizes(machine, &vms, map_length)?;
     let workload = mix::workload(common, &vms)?;
-    let turn = common.critical + common.outside;
+    let turn = common.critical.duration() + common.outside.mean.duration();
     if common.watchdog <= turn {
         return Err(Usage::ImpatientWatchdog {
             watchdog: common.watchdog,
@@ -360,9 +354,9 @@ fn check_sizes(
     map_length: Option<usize>,
 ) -> Result<(), Usage> {
     let (most, why) = match machine {
-        MachineKind::Kvm => (KVM_VCPUS, "as there is a kick doorbell for each"),
+        MachineKind::Kvm => (MOST_KVM_VCPUS, "as there is a kick doorbell for each"),
         MachineKind::Threads | MachineKind::Simulated => {
-            (WORD_VCPUS, "as the lock word can name no more")
+            (MOST_WORD_VCPUS, "as the lock word can name no more")
         }
     };
     check_vcpus(vms, most, why)?;

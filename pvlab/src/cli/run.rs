@@ -7,12 +7,12 @@ use super::live::LiveView;
 use super::output::Target;
 use super::progress::Progress;
 use super::request::{Guests, Request, length, request};
-use super::{BROKEN, DONE, FAILED, complain, schedule};
+use super::{BROKEN, DONE, complain, interrupted, schedule, watch};
+use crate::ending;
 use crate::host::Host;
 use crate::report::{self, Context, Format, RunReport};
 use crate::scenario::{Length, MachineKind, Scenario};
 use crate::session::{self, Interval, LiveVm, Observer, Options};
-use rustix::process::{Signal, getpid, kill_process};
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 use std::time::Duration;
@@ -46,10 +46,10 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, CliError> {
     };
     let saved = schedule::apply(&args.schedule, &mut scenario)?;
     let result = carry_out(scenario, machine_reason, host, &how);
-    if let Some(saved) = saved {
-        saved.came_out(&result)?;
+    match saved {
+        Some(saved) => saved.came_out(result),
+        None => result,
     }
-    result
 }
 
 /// How to run, and to report.
@@ -69,6 +69,7 @@ pub(super) fn carry_out(
 ) -> Result<u8, CliError> {
     let format = args.format;
     let target = Target::check(args.output)?;
+    watch(&target);
     let context = Context::new(host, machine_reason, &scenario);
 
     let mut observer = Watcher {
@@ -98,13 +99,9 @@ pub(super) fn carry_out(
         live: args.live,
     };
     let result = session::run(&scenario, &options, &mut observer);
-    let closed = observer.closed;
     drop(observer);
 
-    let record = match result {
-        Err(session::RunError::Interrupted) if closed => return Ok(DONE),
-        result => result?,
-    };
+    let record = result?;
     let report = RunReport::new(context, record);
     let headline = !(told && target.is_stdout());
     target.write(&report.render(format, headline))?;
@@ -112,12 +109,11 @@ pub(super) fn carry_out(
         complain(&line);
         return Ok(BROKEN);
     }
-    if report.record.interrupted && !closed {
-        complain(&format!(
+    if report.record.interrupted {
+        return Ok(interrupted(&format!(
             "interrupted after {:.1} s; the report is of these",
             report.record.measured_s
-        ));
-        return Ok(FAILED);
+        )));
     }
     Ok(DONE)
 }
@@ -188,6 +184,9 @@ impl Observer for Watcher<'_> {
     }
 
     fn interval(&mut self, interval: &Interval) {
+        if self.closed {
+            return;
+        }
         if let Some(view) = &mut self.live {
             let text = view.draw(self.scenario, interval);
             self.progress.suspend(|| {
@@ -200,9 +199,8 @@ impl Observer for Watcher<'_> {
             self.line(&line);
         }
         if self.closed {
-            // Nobody will see the report either: what is left of the run would be in vain, so it
-            // is ended in the way that runs are ended from outside.
-            let _ = kill_process(getpid(), Signal::TERM);
+            // Nobody will see the report either: what is left of the run would be in vain.
+            ending::reader_left();
         }
     }
 

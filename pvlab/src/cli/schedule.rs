@@ -4,15 +4,14 @@ use super::args::{FormatArg, ReportArgs};
 use super::error::{CliError, Usage};
 use super::output::Target;
 use super::run::{How, carry_out};
-use super::{BROKEN, DONE, values};
+use super::{BROKEN, DONE, complain, values};
 use crate::host::Host;
 use crate::report::to_json;
 use crate::scenario::{MachineKind, Scenario};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sim::Rule;
-use std::fs;
+use sim::{Rule, read_text};
 use std::path::{Path, PathBuf};
 
 pub(super) const EXAMPLES: &str = "\
@@ -20,6 +19,9 @@ Examples:
   pvlab run --lock pv-qspinlock --vcpus 3 --machine sim:here --cpus 0-1 --iterations 100 \\
       --deschedule 0:5:2ms --delay-wake 1:1:500us --save-schedule case.json
   pvlab replay case.json                          the same once more, to the last bit";
+
+/// Largest schedule file, bytes: those of the most rules need a fraction of it.
+const LARGEST: u64 = 16 << 20;
 
 /// The form of a schedule file.
 const SCHEMA: &str = "pvlab.schedule/1";
@@ -60,14 +62,14 @@ struct File {
 }
 
 /// A file that is to tell what came out.
-pub(super) struct Saved<'a> {
-    path: &'a Path,
+pub(super) struct Saved {
+    target: Target,
     scenario: Scenario,
 }
 
-impl Saved<'_> {
+impl Saved {
     fn write(&self, outcome: Option<String>) -> Result<(), CliError> {
-        Target::check(Some(self.path))?.write(&to_json(&File {
+        self.target.write(&to_json(&File {
             schema: SCHEMA.to_owned(),
             scenario: self.scenario.clone(),
             outcome,
@@ -75,15 +77,20 @@ impl Saved<'_> {
         Ok(())
     }
 
-    /// Adds what came out.
-    pub(super) fn came_out(&self, result: &Result<u8, CliError>) -> Result<(), CliError> {
-        let outcome = match result {
+    /// Adds what came out; that it cannot be added does not hide that.
+    pub(super) fn came_out(&self, result: Result<u8, CliError>) -> Result<u8, CliError> {
+        let outcome = match &result {
             Ok(DONE) => "fine".to_owned(),
             Ok(BROKEN) => "mutual exclusion broken".to_owned(),
             Ok(_) => "interrupted".to_owned(),
             Err(error) => error.to_string(),
         };
-        self.write(Some(outcome))
+        match (self.write(Some(outcome)), &result) {
+            (Err(unsaved), Err(_)) => complain(&format!("error: {unsaved}")),
+            (Err(unsaved), Ok(_)) => return Err(unsaved),
+            (Ok(()), _) => {}
+        }
+        result
     }
 }
 
@@ -96,6 +103,14 @@ pub enum ScheduleError {
         /// The file.
         file: String,
         /// What is wrong with it.
+        why: String,
+    },
+    /// What it says cannot be run.
+    #[error("{file} cannot be run: {why}")]
+    Scenario {
+        /// The file.
+        file: String,
+        /// The field, and what it may be.
         why: String,
     },
     /// It was saved from something else.
@@ -122,12 +137,12 @@ pub enum ScheduleError {
     },
 }
 
-/// Puts the schedule into the scenario, and saves it, as the options say. It is saved before anything runs,
-/// so that it is there whatever happens.
-pub(super) fn apply<'a>(
-    args: &'a ScheduleArgs,
+/// Puts the schedule into the scenario, and saves it, as the options say. A file is saved before anything
+/// runs, so that it is there whatever happens.
+pub(super) fn apply(
+    args: &ScheduleArgs,
     scenario: &mut Scenario,
-) -> Result<Option<Saved<'a>>, CliError> {
+) -> Result<Option<Saved>, CliError> {
     let rules: Vec<_> = args
         .deschedule
         .iter()
@@ -154,10 +169,13 @@ pub(super) fn apply<'a>(
         return Ok(None);
     };
     let saved = Saved {
-        path,
+        target: Target::check(Some(path))?,
         scenario: scenario.clone(),
     };
-    saved.write(None)?;
+    // A stream takes one file only: that with what came out.
+    if saved.target.is_file() {
+        saved.write(None)?;
+    }
     Ok(Some(saved))
 }
 
@@ -179,26 +197,34 @@ fn read(path: &Path) -> Result<Scenario, Usage> {
             why,
         })
     };
-    let text = fs::read_to_string(path).map_err(|e| wrong(e.to_string()))?;
+    let text = read_text(path, LARGEST).map_err(|e| wrong(e.to_string()))?;
     let file: File = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
     if file.schema != SCHEMA {
         return Err(wrong(format!("its schema is '{}'", file.schema)));
     }
-    let Some(simulated) = &file.scenario.simulated else {
+    let scenario = file.scenario;
+    let Some(simulated) = &scenario.simulated else {
         return Err(wrong("its machine is not a simulated one".to_owned()));
     };
+    let refused = |why: String| {
+        Usage::Schedule(ScheduleError::Scenario {
+            file: path.display().to_string(),
+            why,
+        })
+    };
     // What the options cannot say, but an edited file can.
-    let vms = &file.scenario.vms;
-    if vms.is_empty() || vms.iter().any(|vm| vm.vcpus == 0) {
-        return Err(wrong("it has a VM without vCPUs, or no VM".to_owned()));
+    scenario.check().map_err(|e| refused(e.to_string()))?;
+    if scenario.torture.is_some() || scenario.bench.is_some() {
+        return Err(refused("only 'pvlab run' has schedules".to_owned()));
     }
-    if simulated.rules.iter().any(|rule| rule.number() == 0) {
-        return Err(wrong(
-            "critical sections and wake-ups are counted from 1".to_owned(),
-        ));
+    let most = crate::machine::spec(simulated)?.cpus();
+    if let Some(cpu) = scenario.cpus.iter().find(|cpu| **cpu >= most) {
+        let last = most - 1;
+        return Err(refused(format!(
+            "cpus has {cpu}: the machine has 0 to {last}"
+        )));
     }
-    check_vcpus(&simulated.rules, &file.scenario).map_err(Usage::Schedule)?;
-    Ok(file.scenario)
+    Ok(scenario)
 }
 
 /// The rules in a file, if it was saved from that scenario.
@@ -246,9 +272,6 @@ fn difference(place: &str, a: &Value, b: &Value) -> Option<(String, String, Stri
 /// Runs what a file says.
 pub(super) fn replay(args: &ReplayArgs) -> Result<u8, CliError> {
     let scenario = read(&args.file)?;
-    if let Some(simulated) = &scenario.simulated {
-        crate::machine::spec(simulated).map_err(Usage::from)?;
-    }
     let reason = format!("simulated, as {} says", args.file.display());
     carry_out(
         scenario,

@@ -5,8 +5,8 @@ use super::cells::{self, Cell};
 use super::error::{CliError, Usage};
 use super::output::Target;
 use super::request::{Guests, jobs, length, request};
-use super::values::{self, LockArg, LockParser};
-use super::{DONE, FAILED, complain};
+use super::values::{self, Each, LockArg, LockParser};
+use super::{DONE, interrupted, watch};
 use crate::analysis::sweep::{Point, Sweep, SweepSyntax};
 use crate::host::Host;
 use crate::report::{Context, SweepReport};
@@ -26,7 +26,7 @@ pub(in crate::cli) struct SimArgs {
     #[arg(long, value_name = "PARAMETER=VALUES")]
     sweep: String,
     /// Locks, separated by commas; the others are compared with the first.
-    #[arg(long, value_name = "LOCKS", value_delimiter = ',', value_parser = LockParser,
+    #[arg(long, value_name = "LOCKS", value_delimiter = ',', value_parser = Each(LockParser),
           default_value = "qspinlock,pv-qspinlock")]
     locks: Vec<LockArg>,
     /// vCPUs [default: one for each CPU].
@@ -77,6 +77,7 @@ pub(super) fn run(args: &SimArgs) -> Result<u8, CliError> {
     }
     let jobs = jobs(args.jobs, MachineKind::Simulated)?;
     let target = Target::check(args.report.output.as_deref())?;
+    watch(&target);
     let mut list = Vec::new();
     for &value in &sweep.values {
         let mut simulated = simulated.clone();
@@ -121,8 +122,7 @@ pub(super) fn run(args: &SimArgs) -> Result<u8, CliError> {
         target.write(&report.render(args.report.format.into()))?;
     }
     if !complete {
-        complain(&format!("interrupted after {done} values"));
-        return Ok(FAILED);
+        return Ok(interrupted(&format!("interrupted after {done} values")));
     }
     Ok(DONE)
 }

@@ -1,24 +1,23 @@
 //! `pvlab torture`.
 
-use super::args::{Common, MachineArgs, MixArgs, OfferArgs, ShortFormatArg, cpl};
+use super::args::{Common, DataArgs, MachineArgs, MixArgs, OfferArgs, ShortFormatArg, cpl};
 use super::effect;
 use super::error::{CliError, Usage};
 use super::mix;
 use super::output::Target;
 use super::progress::Progress;
 use super::request::{Guests, Request, request};
-use super::values::{self, LockArg, LockParser, PlacementArg};
-use super::{BROKEN, DONE, FAILED, complain};
+use super::values::{self, LockArg, LockParser, OutsideArg, PlacementArg};
+use super::{BROKEN, DONE, interrupted, watch};
+use crate::ending;
 use crate::host::Host;
 use crate::report::{self, Context, Format, TortureReport};
-use crate::scenario::{Cpl, Length, MachineKind, Mix, Torture};
+use crate::scenario::{Cpl, Length, MachineKind, Mix, Torture, WorkTime};
 use crate::selection::SlowPath;
-use crate::session;
 use crate::torture::{self, Interval, Observer, lines};
 use clap::Args;
 use guest::abi::Dispatch;
 use pvlock::LockKind;
-use rustix::process::{Signal, getpid, kill_process};
 use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,6 +27,7 @@ Examples:
   pvlab torture --lock qrwlock --writers 56 --readers 224 --stat-interval 2s
   pvlab torture --lock pv-qspinlock --writers 16 --cpus 0-1 --duration 10s
   pvlab torture --lock rwlock --writers 2 --readers 8 --stutter 0 --duration 10s
+  pvlab torture --lock qspinlock --writers 8 --duration 12h --stat-interval 10min   over night
   pvlab torture --lock qspinlock --nested-locks 3 --acq-writer-lim 1s
 
 Names and defaults are those of Linux's locktorture, and so are hold times and output; docs/torture.md
@@ -49,17 +49,18 @@ pub(super) struct TortureArgs {
     /// Threads that take it for reading [default: 1 for each CPU if the lock has a read side].
     #[arg(long, value_name = "N", value_parser = values::threads)]
     readers: Option<usize>,
-    /// Length of the test, with unit.
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::nonzero_duration)]
+    /// Length of the test, with unit, at most 30 days.
+    #[arg(long, value_name = "TIME", default_value = "30s",
+          value_parser = values::nonzero_long_duration)]
     duration: Duration,
     /// Show what has been done at this interval (at least 1ms) [default: 60s, or the whole test].
-    #[arg(long, value_name = "TIME", value_parser = values::interval)]
+    #[arg(long, value_name = "TIME", value_parser = values::long_interval)]
     stat_interval: Option<Duration>,
     /// Length of the rare long holds, with unit; 0: none.
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = values::duration)]
     long_hold: Duration,
     /// Let everybody work for this long, then pause for as long, and so on; 0: no pauses.
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = values::duration)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = values::long_duration)]
     stutter: Duration,
     /// Locks (at most 8) of which each turn takes some at random before it takes the one under torture.
     #[arg(long, value_name = "N", default_value = "0", value_parser = values::nested_locks)]
@@ -69,7 +70,7 @@ pub(super) struct TortureArgs {
     writer_fifo: bool,
     /// Leave another CPU idle at this interval, and none after the last, moving the threads to the
     /// others; 0: never [default: 3s; never on a simulated machine].
-    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    #[arg(long, value_name = "TIME", value_parser = values::long_duration)]
     shuffle_interval: Option<Duration>,
     /// Longest time that an acquisition of a writer may take; longer ones are failures; 0: any time.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = values::duration)]
@@ -89,7 +90,8 @@ pub(super) struct TortureArgs {
     #[arg(long, value_name = "N", default_value = "1", value_parser = values::whole)]
     seed: u64,
     /// The lock is stuck, which is a failure, if nobody makes an acquisition for this long.
-    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = values::nonzero_duration)]
+    #[arg(long, value_name = "TIME", default_value = "3s",
+          value_parser = values::nonzero_long_duration)]
     watchdog: Duration,
     /// Never tell locks that a vCPU is preempted (vcpu_is_preempted), even where that is known: shows what
     /// it is worth.
@@ -128,7 +130,12 @@ pub(super) fn torture(args: &TortureArgs) -> Result<u8, CliError> {
     ] {
         effect::check_time(option, time, machine)?;
     }
+    if args.duration.as_nanos() / stat_interval.as_nanos().max(1) > MOST_INTERVALS {
+        let (interval, duration) = (stat_interval, args.duration);
+        return Err(Usage::TooManyIntervals { interval, duration }.into());
+    }
     let target = Target::check(args.output.as_deref())?;
+    watch(&target);
     let scenario = request.scenario;
     let context = Context::new(host, request.machine_reason, &scenario);
     let live = format == Format::Table && target.is_stdout();
@@ -148,24 +155,16 @@ pub(super) fn torture(args: &TortureArgs) -> Result<u8, CliError> {
         return Ok(DONE);
     }
     let result = torture::run(&scenario, &how, stat_interval, &mut observer);
-    let closed = observer.closed;
     drop(observer);
 
-    let record = match result {
-        Err(session::RunError::Interrupted) if closed => return Ok(DONE),
-        result => result?,
-    };
+    let record = result?;
     let report = TortureReport::new(context, stat_interval, args.legacy_max_min, record);
     target.write(&report.render(format, !live))?;
     if report.record.interrupted {
-        if closed {
-            return Ok(DONE);
-        }
         let measured = report.record.measured_s;
-        complain(&format!(
+        return Ok(interrupted(&format!(
             "interrupted after {measured:.1} s; the report is of these"
-        ));
-        return Ok(FAILED);
+        )));
     }
     Ok(if report.failures.is_empty() {
         DONE
@@ -173,6 +172,9 @@ pub(super) fn torture(args: &TortureArgs) -> Result<u8, CliError> {
         BROKEN
     })
 }
+
+/// Statistics intervals of a test, at most: the report has them all.
+const MOST_INTERVALS: u128 = 1_000_000;
 
 /// Statistics interval, unless said otherwise; at most the test.
 const STAT_INTERVAL: Duration = Duration::from_secs(60);
@@ -259,8 +261,9 @@ fn shuffle_interval(args: &TortureArgs, machine: MachineKind) -> Result<Duration
 fn common(args: &TortureArgs) -> Common {
     Common {
         machine: args.machine.clone(),
-        critical: Duration::ZERO,
-        outside: Duration::ZERO,
+        critical: WorkTime::ZERO,
+        outside: OutsideArg::default(),
+        data: DataArgs::default(),
         lock_count: Some(1),
         mix: MixArgs::NONE,
         warm_up: Duration::ZERO,
@@ -320,8 +323,8 @@ impl Observer for Watcher {
             self.line(&line);
         }
         if self.closed {
-            // Nobody will see the rest: it is ended in the way that runs are ended from outside.
-            let _ = kill_process(getpid(), Signal::TERM);
+            // Nobody will see the rest.
+            ending::reader_left();
         }
     }
 

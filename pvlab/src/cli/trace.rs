@@ -1,37 +1,40 @@
 //! `pvlab trace`.
 
-use super::args::{TraceArgs, TraceFormatArg};
+mod file;
+mod summary;
+
+pub use file::TraceLost;
+
+use super::args::TraceArgs;
 use super::error::{CliError, Usage};
 use super::mix;
 use super::output::Target;
 use super::progress::{Progress, Watcher};
 use super::request::{Guests, Request, request};
 use super::run::expected;
-use super::{BROKEN, DONE, FAILED, complain};
+use super::{BROKEN, DONE, complain, interrupted};
 use crate::analysis::never_told;
+use crate::ending;
 use crate::host::Host;
 use crate::record::{Record, absent};
 use crate::report::{self, Context, Format};
-use crate::scenario::{Length, Lock, MachineKind, Scenario};
+use crate::scenario::{Length, MachineKind, Scenario};
 use crate::selection::SlowPath;
 use crate::session::{self, Observer, Options};
 use crate::trace::account::{Account, Accountant, Setup, VmSetup};
-use crate::trace::batch::Batched;
 use crate::trace::collect::DEFAULT_RECORDS;
 use crate::trace::header::{ClockFit, End, Header, VmHeader};
-use crate::trace::sink::{self, Sink};
-use crate::trace::{Collector, Event, Merged, read};
+use crate::trace::sink::WriteError;
+use crate::trace::{Collector, Event, Merged};
+use file::{Destination, Written, write_out};
 use guest::trace::MAX_LOCKS;
-use pvlock::LockKind;
-use serde::Deserialize;
 use std::io::{self, Write};
-use std::path::Path;
 use std::time::Instant;
 
 /// Runs, traces, accounts; or accounts for a trace that is there.
 pub(super) fn trace(args: &TraceArgs) -> Result<u8, CliError> {
     match &args.summary {
-        Some(path) => summarise(args, path),
+        Some(path) => summary::summarise(args, path),
         None => record(args),
     }
 }
@@ -52,13 +55,30 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
 
     // Whether the file can be written is found out before the run, not after.
     let mut header = header(&context, &scenario);
-    drop(create(args, &header)?);
-    let mut collector = Collector::new(args.ring)?;
+    header.check().map_err(WriteError::Header)?;
+    let destination = Destination::of(args)?;
+    let trace_on_stdout = destination.as_ref().is_some_and(Destination::is_stdout);
+    if destination.is_none() || trace_on_stdout {
+        ending::watch_reader();
+    }
+    let format = Format::from(args.account);
+    if format == Format::Table && !trace_on_stdout {
+        // Who wants no more than this line need not wait for the rest.
+        show(
+            destination.as_ref(),
+            &format!("{}\n", report::headline(&context, &scenario)),
+        )?;
+    }
+    let spare = destination.as_ref().and_then(Destination::directory);
+    let mut collector = Collector::new(args.ring, spare)?;
     let mut progress = Progress::new(1, expected(&scenario));
     let result = {
         let mut watcher = Watcher::new(&progress);
         session::trace(&scenario, &Options::default(), &mut watcher, &mut collector)
     };
+    if ending::has_reader_left() {
+        return Ok(DONE);
+    }
     // Whatever became of the run, what was captured is kept.
     let begun = Instant::now();
     progress.end();
@@ -75,16 +95,28 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
     header.notes.extend(absences.map(|text| {
         format!("{text}: neither the scheduler nor a lock is to blame for what waited meanwhile")
     }));
-    let sink = create(args, &header)?.map(|sink| Box::new(Batched::before(sink)) as Box<dyn Sink>);
-    let (account, merged, end) = write_out(&mut collector, &scenario, &header, sink)?;
+    let Written {
+        account,
+        merged,
+        end,
+        lost,
+    } = write_out(
+        &mut collector,
+        Accountant::new(&setup(&scenario)),
+        &header,
+        destination.as_ref(),
+    )?;
     drop(progress);
+    if ending::has_reader_left() {
+        return Ok(DONE);
+    }
     tracing::info!(events = merged.events, elapsed = ?begun.elapsed(), "merged");
 
     let mut text = String::new();
-    let format = Format::from(args.account);
     if format == Format::Table {
-        text += &report::headline(&context, &scenario);
-        text += "\n";
+        if trace_on_stdout {
+            text += &format!("{}\n", report::headline(&context, &scenario));
+        }
         text += &slow_paths(&scenario);
         text += &about(
             args,
@@ -99,7 +131,13 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
     if let (false, Ok(record), Format::Table) = (header.switches, &result, format) {
         text += &totals(record);
     }
-    show(args, &text)?;
+    show(destination.as_ref(), &text)?;
+    if let Some(lost) = lost {
+        if let Err(error) = result {
+            complain(&format!("error: {error}"));
+        }
+        return Err(lost.into());
+    }
     match result {
         Ok(record) => {
             if let Some(line) = never_told(&scenario, record.preempted_reported()) {
@@ -111,10 +149,9 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
             }
             if record.interrupted {
                 let seconds = record.measured_s;
-                complain(&format!(
+                return Ok(interrupted(&format!(
                     "interrupted after {seconds:.1} s; the trace is of these"
-                ));
-                return Ok(FAILED);
+                )));
             }
         }
         Err(error) => {
@@ -133,39 +170,12 @@ fn check_sums(account: &Account) -> Result<u8, CliError> {
 }
 
 /// The account goes to standard output, unless the trace itself does.
-fn show(args: &TraceArgs, text: &str) -> Result<(), CliError> {
-    if args.output.is_none() && matches!(args.format, Some(TraceFormatArg::JsonLines)) {
+fn show(destination: Option<&Destination>, text: &str) -> Result<(), CliError> {
+    if destination.is_some_and(Destination::is_stdout) {
         let _ = io::stderr().write_all(text.as_bytes());
         return Ok(());
     }
     Ok(Target::Stdout.write(text)?)
-}
-
-/// The file to write to, if one is wanted.
-fn create(args: &TraceArgs, header: &Header) -> Result<Option<Box<dyn Sink>>, CliError> {
-    let Some(path) = &args.output else {
-        return Ok(match args.format {
-            Some(TraceFormatArg::JsonLines) => {
-                let name = "standard output".to_owned();
-                Some(sink::to(
-                    Box::new(Quiet(io::stdout())),
-                    name,
-                    sink::Format::JsonLines,
-                    header,
-                )?)
-            }
-            _ => None,
-        });
-    };
-    let by_name = path
-        .extension()
-        .is_some_and(|e| e == "jsonl" || e == "ndjson");
-    let format = match args.format {
-        Some(TraceFormatArg::JsonLines) => sink::Format::JsonLines,
-        None if by_name => sink::Format::JsonLines,
-        Some(TraceFormatArg::Perfetto) | None => sink::Format::Perfetto,
-    };
-    Ok(Some(sink::create(path, format, header)?))
 }
 
 fn header(context: &Context, scenario: &Scenario) -> Header {
@@ -198,34 +208,6 @@ fn header(context: &Context, scenario: &Scenario) -> Header {
     }
 }
 
-/// Merges what was collected, into the account and the file.
-fn write_out(
-    collector: &mut Collector,
-    scenario: &Scenario,
-    header: &Header,
-    mut sink: Option<Box<dyn Sink>>,
-) -> Result<(Account, Merged, Option<End>), CliError> {
-    let mut accountant = Accountant::new(&setup(scenario));
-    let merged = collector.merge(|event: &Event| {
-        accountant.event(event);
-        match &mut sink {
-            Some(sink) => sink.event(event).map_err(CliError::from),
-            None => Ok(()),
-        }
-    })?;
-    let end = End {
-        end_ns: merged.end_ns,
-        lost_switches: collector.lost_switches(),
-        residual_ns: Some(header.clock.residual_ns),
-        ..End::default()
-    };
-    let end = match sink {
-        Some(sink) => Some(sink.finish(end)?),
-        None => None,
-    };
-    Ok((accountant.finish(merged.end_ns), merged, end))
-}
-
 fn setup(scenario: &Scenario) -> Setup {
     let locks = scenario.workload.locks;
     let vms = scenario.vms.iter().map(|vm| VmSetup {
@@ -250,7 +232,7 @@ pub(super) fn account(
     };
     check_locks(&scenario)?;
     mix::check_traceable(&scenario)?;
-    let mut collector = Collector::new(DEFAULT_RECORDS)?;
+    let mut collector = Collector::new(DEFAULT_RECORDS, [])?;
     let record = session::trace(&scenario, &Options::default(), observer, &mut collector)?;
     if record.interrupted {
         return Ok(None);
@@ -359,73 +341,4 @@ fn slow_paths(scenario: &Scenario) -> String {
     let mut text = SlowPath::lines(&SlowPath::of_vms(scenario)).join("\n");
     text.push('\n');
     text
-}
-
-/// Reads a trace and accounts for it.
-fn summarise(args: &TraceArgs, path: &Path) -> Result<u8, CliError> {
-    let mut accountant = None;
-    let summary = read::read(path, |header, event| {
-        accountant
-            .get_or_insert_with(|| Accountant::new(&setup_of(header)))
-            .event(event);
-    })?;
-    let accountant = accountant.unwrap_or_else(|| Accountant::new(&setup_of(&summary.header)));
-    let account = accountant.finish(summary.end_ns);
-    let format = Format::from(args.account);
-    let mut text = String::new();
-    if format == Format::Table {
-        text += &format!(
-            "trace: {}, machine {}\n",
-            path.display(),
-            summary.header.machine
-        );
-        // A scenario that this version does not understand is left out, not the account.
-        text += &Scenario::deserialize(&summary.header.scenario)
-            .map_or_else(|_| String::new(), |scenario| slow_paths(&scenario));
-        for note in &summary.header.notes {
-            text += &format!("warning: {note}\n");
-        }
-    }
-    text += &report::account::account(&account, format);
-    Target::Stdout.write(&text)?;
-    if let Some(warning) = summary.warning() {
-        complain(&format!("warning: {warning}"));
-    }
-    check_sums(&account)
-}
-
-fn setup_of(header: &Header) -> Setup {
-    let vms = header.vms.iter().map(|vm| VmSetup {
-        // The account needs the lock for its name only; one that this version does not know is kept
-        // as one without an order.
-        lock: vm
-            .lock
-            .parse()
-            .map_or(LockKind::Tas, |lock: Lock| lock.kind),
-        vcpus: vm.vcpus.len(),
-        locks: vm.locks,
-    });
-    Setup {
-        vms: vms.collect(),
-        simulated: header.simulated,
-    }
-}
-
-/// Standard output that its reader may close.
-struct Quiet(io::Stdout);
-
-impl Write for Quiet {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self.0.write(bytes) {
-            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(bytes.len()),
-            result => result,
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self.0.flush() {
-            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            result => result,
-        }
-    }
 }

@@ -7,8 +7,8 @@ use super::error::{CliError, Usage};
 use super::output::Target;
 use super::request::{Guests, jobs, request};
 use super::run::expected;
-use super::values::{self, LockArg, LockParser, MachineArg, MachineParser, PlacementArg};
-use super::{DONE, FAILED, complain};
+use super::values::{self, Each, LockArg, LockParser, MachineArg, MachineParser, PlacementArg};
+use super::{DONE, interrupted, watch};
 use crate::analysis::ValidationCell;
 use crate::calibrate::twin;
 use crate::host::Host;
@@ -30,11 +30,11 @@ pub(in crate::cli) struct ValidateArgs {
     #[arg(long, value_name = "MACHINE", value_parser = MachineParser, default_value = "sim:here")]
     against: MachineArg,
     /// Locks, separated by commas.
-    #[arg(long, value_name = "LOCKS", value_delimiter = ',', value_parser = LockParser,
+    #[arg(long, value_name = "LOCKS", value_delimiter = ',', value_parser = Each(LockParser),
           default_value = "tas,ticket,qspinlock,pv-qspinlock")]
     locks: Vec<LockArg>,
     /// Numbers of vCPUs, separated by commas.
-    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = values::vcpus,
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = Each(values::vcpus),
           default_value = "4,8,16,48")]
     vcpus: Vec<usize>,
     /// Length of each measurement, real and simulated, with unit, not counting the warm-up.
@@ -83,6 +83,7 @@ pub(super) fn run(args: &ValidateArgs) -> Result<u8, CliError> {
     }
     let jobs = jobs(args.jobs, MachineKind::Simulated)?;
     let target = Target::check(args.report.output.as_deref())?;
+    watch(&target);
     let places: Vec<_> = (asked.locks.iter())
         .flat_map(|&lock| args.vcpus.iter().map(move |&vcpus| (lock, vcpus)))
         .collect();
@@ -110,11 +111,11 @@ pub(super) fn run(args: &ValidateArgs) -> Result<u8, CliError> {
     }
     let (real, complete) = cells::records(&real_cells, 1, expected(&scenario))?;
     if !complete {
-        return Ok(interrupted());
+        return Ok(interrupted(NOTHING));
     }
     let (twins, complete) = cells::records(&simulated_cells, jobs, None)?;
     if !complete {
-        return Ok(interrupted());
+        return Ok(interrupted(NOTHING));
     }
     let (real, twins) = (by_place(real, places.len()), by_place(twins, places.len()));
     let cells = places.iter().enumerate().map(|(place, &(lock, vcpus))| {
@@ -137,10 +138,7 @@ pub(super) fn run(args: &ValidateArgs) -> Result<u8, CliError> {
     Ok(DONE)
 }
 
-fn interrupted() -> u8 {
-    complain("interrupted: there is nothing to report");
-    FAILED
-}
+const NOTHING: &str = "interrupted: there is nothing to report";
 
 fn of(scenario: &Scenario, lock: Lock, vcpus: usize) -> Scenario {
     Scenario {

@@ -1,7 +1,10 @@
 //! Values of options, as users write them.
 
 use crate::host::parse_cpu_list;
-use crate::scenario::{Preempt, SIM_PREFIX, UnknownLock, Whom, split_dispatch, whole_ns};
+use crate::scenario::limits::{MOST_LOCKS, MOST_NODES, MOST_NOISE, MOST_SKEW};
+use crate::scenario::{
+    Preempt, SIM_PREFIX, Spread, UnknownLock, Whom, WorkTime, split_dispatch, whole_ns,
+};
 use clap::builder::{PossibleValue, TypedValueParser};
 use guest::abi::Dispatch;
 use guest::workload::nested::MAX_CONTEXTS;
@@ -26,13 +29,23 @@ pub(super) enum ValueError {
     NoDuration { text: String },
     #[error("must be longer than zero; write for example 2s")]
     ZeroDuration,
+    #[error(
+        "'{name}' is no distribution; write TIME, or TIME:exp for exponentially distributed work"
+    )]
+    NoSpread { name: String },
     #[error("'{text}' is more than an hour; a shorter run says as much")]
     TooLong { text: String },
+    #[error("'{text}' is more than 30 days")]
+    FarTooLong { text: String },
+    #[error("there is nothing between two commas, or after the last one; write for example A,B")]
+    NoElement,
     #[error("'{text}' is shorter than the least interval of 1ms")]
     IntervalTooShort { text: String },
     #[error("'{text}' is no machine; write kvm, threads or sim:NAME ('pvlab machines' lists them)")]
     NoMachine { text: String },
-    #[error("'{text}' is no list of CPUs; write for example 0-1 or 0,2,4-7")]
+    #[error(
+        "'{text}' is no list of CPUs; write for example 0-1, 0,2,4-7, or 0-15:2 for every second one"
+    )]
     NoCpuList { text: String },
     #[error(
         "'{text}' is no placement; write pinned, floating, or one CPU for each vCPU such as 0,0,1,1"
@@ -71,7 +84,7 @@ pub(super) enum ValueError {
     #[error("0:0 is neither reads nor writes; write for example 4:1")]
     NothingToDo,
     #[error("'{text}' is no exponent from 0 to {most}; write for example 1")]
-    NoSkew { text: String, most: u32 },
+    NoSkew { text: String, most: String },
     #[error(
         "a vCPU has 1 to {most} contexts: a task, a soft interrupt, an interrupt and an NMI use the \
          four queue nodes of a CPU, and a fifth shows what a lock does without; '{text}' is none of these"
@@ -196,7 +209,7 @@ impl fmt::Display for LockArg {
 }
 
 pub(super) fn lock(text: &str) -> Result<LockArg, ValueError> {
-    let (name, dispatch) = split_dispatch(text).map_err(|unknown| match unknown {
+    let (name, dispatch) = split_dispatch(text.trim()).map_err(|unknown| match unknown {
         UnknownLock::Kind(name) => ValueError::UnknownLock { name },
         UnknownLock::Dispatch(name) => ValueError::UnknownDispatch { name },
     })?;
@@ -235,6 +248,37 @@ impl TypedValueParser for LockParser {
                 .hide(lock.traits().control)
         });
         Some(Box::new(locks.chain([auto])))
+    }
+}
+
+/// A parser of each element of a list. Blanks around elements do not count, and no element may be missing.
+#[derive(Clone)]
+pub(super) struct Each<P>(pub(super) P);
+
+impl<P> TypedValueParser for Each<P>
+where
+    P: TypedValueParser,
+{
+    type Value = P::Value;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &std::ffi::OsStr,
+    ) -> Result<P::Value, clap::Error> {
+        match value.to_str().map(str::trim) {
+            Some("") => {
+                let missing = |_: &str| Err::<P::Value, _>(ValueError::NoElement);
+                missing.parse_ref(command, argument, value)
+            }
+            Some(element) => self.0.parse_ref(command, argument, element.as_ref()),
+            None => self.0.parse_ref(command, argument, value),
+        }
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        self.0.possible_values()
     }
 }
 
@@ -283,8 +327,22 @@ impl TypedValueParser for MachineParser {
     }
 }
 
+/// Longest duration of what is measured.
+const HOUR: Duration = Duration::from_secs(3600);
+/// Longest duration of what is left to itself, over a night or a holiday.
+const MONTH: Duration = Duration::from_secs(30 * 24 * 3600);
+
 /// A duration with a unit; plain `0` needs none.
 pub(super) fn duration(text: &str) -> Result<Duration, ValueError> {
+    duration_up_to(text, HOUR)
+}
+
+/// The same of something that may go on for days.
+pub(super) fn long_duration(text: &str) -> Result<Duration, ValueError> {
+    duration_up_to(text, MONTH)
+}
+
+fn duration_up_to(text: &str, most: Duration) -> Result<Duration, ValueError> {
     let number = text.trim().parse::<f64>();
     if text.trim() == "0" {
         return Ok(Duration::ZERO);
@@ -294,26 +352,96 @@ pub(super) fn duration(text: &str) -> Result<Duration, ValueError> {
             text: text.trim().to_owned(),
         });
     }
-    let duration = humantime::parse_duration(text).map_err(|_| ValueError::NoDuration {
+    let duration = humantime::parse_duration(text.trim()).map_err(|_| ValueError::NoDuration {
         text: text.to_owned(),
     })?;
-    if duration > Duration::from_secs(3600) {
+    let text = || text.to_owned();
+    match duration {
+        long if long > most && most > HOUR => Err(ValueError::FarTooLong { text: text() }),
+        long if long > most => Err(ValueError::TooLong { text: text() }),
+        duration => Ok(duration),
+    }
+}
+
+/// A length of work: a duration, of which fractions of a nanosecond count.
+pub(super) fn work_time(text: &str) -> Result<WorkTime, ValueError> {
+    let time = text.trim();
+    let unit = time.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let (number, unit) = (&time[..time.len() - unit.len()], unit.trim());
+    let ps_of_unit = match unit {
+        "ps" => Some(1.0),
+        "ns" => Some(1e3),
+        "us" | "\u{b5}s" => Some(1e6),
+        "ms" => Some(1e9),
+        "s" => Some(1e12),
+        _ => None,
+    };
+    let (Some(ps), Ok(number)) = (ps_of_unit, number.parse::<f64>()) else {
+        return Ok(WorkTime::from_ns(whole_ns(duration(text)?)));
+    };
+    let ps = number * ps;
+    if ps > WorkTime::MOST.ps() as f64 {
         return Err(ValueError::TooLong {
             text: text.to_owned(),
         });
     }
-    Ok(duration)
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "from 0 to an hour"
+    )]
+    let ps = ps.round() as u64;
+    Ok(WorkTime::from_ps(ps))
+}
+
+/// The work between two critical sections as it is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct OutsideArg {
+    pub(super) mean: WorkTime,
+    pub(super) spread: Spread,
+}
+
+/// A length of work, or the mean of one that is random, such as `130ns:exp`.
+pub(super) fn outside(text: &str) -> Result<OutsideArg, ValueError> {
+    let (time, spread) = match text.split_once(':') {
+        None => (text, Spread::Fixed),
+        Some((time, "exp")) => (time, Spread::Exp),
+        Some((_, name)) => {
+            return Err(ValueError::NoSpread {
+                name: name.to_owned(),
+            });
+        }
+    };
+    let mean = work_time(time)?;
+    Ok(OutsideArg { mean, spread })
 }
 
 pub(super) fn nonzero_duration(text: &str) -> Result<Duration, ValueError> {
-    match duration(text)? {
+    nonzero(duration(text)?)
+}
+
+pub(super) fn nonzero_long_duration(text: &str) -> Result<Duration, ValueError> {
+    nonzero(long_duration(text)?)
+}
+
+fn nonzero(duration: Duration) -> Result<Duration, ValueError> {
+    match duration {
         Duration::ZERO => Err(ValueError::ZeroDuration),
         duration => Ok(duration),
     }
 }
 
 pub(super) fn interval(text: &str) -> Result<Duration, ValueError> {
-    match nonzero_duration(text)? {
+    at_least_a_millisecond(nonzero_duration(text)?, text)
+}
+
+/// A statistics interval of a test that may go on for days.
+pub(super) fn long_interval(text: &str) -> Result<Duration, ValueError> {
+    at_least_a_millisecond(nonzero_long_duration(text)?, text)
+}
+
+fn at_least_a_millisecond(interval: Duration, text: &str) -> Result<Duration, ValueError> {
+    match interval {
         interval if interval < Duration::from_millis(1) => Err(ValueError::IntervalTooShort {
             text: text.to_owned(),
         }),
@@ -330,7 +458,7 @@ pub(super) fn cpu_list(text: &str) -> Result<CpuList, ValueError> {
 }
 
 pub(super) fn placement(text: &str) -> Result<PlacementArg, ValueError> {
-    match text {
+    match text.trim() {
         "pinned" => Ok(PlacementArg::Pinned),
         "floating" => Ok(PlacementArg::Floating),
         list => {
@@ -344,7 +472,7 @@ pub(super) fn placement(text: &str) -> Result<PlacementArg, ValueError> {
 }
 
 pub(super) fn whole(text: &str) -> Result<u64, ValueError> {
-    text.parse().map_err(|_| ValueError::NoNumber {
+    text.trim().parse().map_err(|_| ValueError::NoNumber {
         text: text.to_owned(),
     })
 }
@@ -384,11 +512,11 @@ pub(super) fn vcpus(text: &str) -> Result<usize, ValueError> {
 }
 
 pub(super) fn noise(text: &str) -> Result<usize, ValueError> {
-    count(text, 0, 1024)
+    count(text, 0, MOST_NOISE as u64)
 }
 
 pub(super) fn lock_count(text: &str) -> Result<usize, ValueError> {
-    count(text, 1, 65_536)
+    count(text, 1, MOST_LOCKS as u64)
 }
 
 pub(super) fn jobs(text: &str) -> Result<usize, ValueError> {
@@ -410,7 +538,8 @@ pub(super) fn spin_threshold(text: &str) -> Result<u32, ValueError> {
 
 /// A share, given as a percentage.
 pub(super) fn share(text: &str) -> Result<f64, ValueError> {
-    text.strip_suffix('%')
+    text.trim()
+        .strip_suffix('%')
         .and_then(|number| number.trim().parse::<f64>().ok())
         .filter(|percent| (0.0..=1000.0).contains(percent))
         .map(|percent| percent / 100.0)
@@ -443,19 +572,18 @@ pub(super) fn reads(text: &str) -> Result<f64, ValueError> {
 
 /// The exponent of a Zipf distribution.
 pub(super) fn skew(text: &str) -> Result<f64, ValueError> {
-    const MOST: u32 = 10;
     let number = text.trim().parse::<f64>().ok();
     number
-        .filter(|skew| (0.0..=f64::from(MOST)).contains(skew))
+        .filter(|skew| (0.0..=MOST_SKEW).contains(skew))
         .ok_or_else(|| ValueError::NoSkew {
             text: text.to_owned(),
-            most: MOST,
+            most: MOST_SKEW.to_string(),
         })
 }
 
 pub(super) fn contexts(text: &str) -> Result<u32, ValueError> {
     let most = MAX_CONTEXTS;
-    let number = text.parse::<u32>().ok();
+    let number = text.trim().parse::<u32>().ok();
     number
         .filter(|contexts| (1..=most).contains(contexts))
         .ok_or_else(|| ValueError::NoContexts {
@@ -466,7 +594,7 @@ pub(super) fn contexts(text: &str) -> Result<u32, ValueError> {
 
 pub(super) fn numa_nodes(text: &str) -> Result<u32, ValueError> {
     let number = positive(text)?;
-    let most = 1024;
+    let most = MOST_NODES;
     u32::try_from(number)
         .ok()
         .filter(|nodes| *nodes <= most)
@@ -483,7 +611,8 @@ pub(super) fn vm(text: &str) -> Result<VmArg, ValueError> {
     };
     let (mut lock_kind, mut count) = (None, None);
     for part in text.split(',') {
-        match part.split_once('=').ok_or_else(malformed)? {
+        let (key, value) = part.split_once('=').ok_or_else(malformed)?;
+        match (key.trim(), value.trim()) {
             ("lock", name) if lock_kind.is_none() => lock_kind = Some(lock(name)?),
             ("vcpus", number) if count.is_none() => count = Some(vcpus(number)?),
             _ => return Err(malformed()),
@@ -516,11 +645,53 @@ mod tests {
             assert!(duration(bad).is_err(), "{bad}");
         }
         assert!(matches!(duration("2h"), Err(ValueError::TooLong { .. })));
+        assert_eq!(long_duration("12h"), Ok(Duration::from_secs(12 * 3600)));
+        assert_eq!(
+            nonzero_long_duration("3d"),
+            Ok(Duration::from_secs(3 * 24 * 3600))
+        );
+        assert_eq!(long_interval("2h"), Ok(Duration::from_secs(7200)));
+        assert!(matches!(
+            long_duration("31d"),
+            Err(ValueError::FarTooLong { .. })
+        ));
         assert_eq!(nonzero_duration("0s"), Err(ValueError::ZeroDuration));
         assert!(matches!(
             interval("1us"),
             Err(ValueError::IntervalTooShort { .. })
         ));
+    }
+
+    #[test]
+    fn work_may_have_fractions_of_a_nanosecond_and_be_random() {
+        for (text, ps) in [
+            ("4.2ns", 4_200),
+            ("130ns", 130_000),
+            ("0.001ns", 1),
+            ("7ps", 7),
+            ("1.5 us", 1_500_000),
+            ("1us 500ns", 1_500_000),
+            ("0", 0),
+            ("1h", 3_600_000_000_000_000),
+        ] {
+            assert_eq!(work_time(text), Ok(WorkTime::from_ps(ps)), "{text}");
+        }
+        for bad in [
+            "4.2", "", "ns", "-1ns", "1.2.3ns", "1e3ns", "NaNns", "2h", "3601s",
+        ] {
+            assert!(work_time(bad).is_err(), "{bad}");
+        }
+        let random = OutsideArg {
+            mean: WorkTime::from_ns(130),
+            spread: Spread::Exp,
+        };
+        assert_eq!(outside("130ns:exp"), Ok(random));
+        assert_eq!(outside("130ns").unwrap().spread, Spread::Fixed);
+        assert!(matches!(
+            outside("130ns:gauss"),
+            Err(ValueError::NoSpread { .. })
+        ));
+        assert!(outside(":exp").is_err() && outside("exp").is_err());
     }
 
     #[test]
@@ -544,12 +715,14 @@ mod tests {
         };
         assert_eq!(vm("lock=ticket,vcpus=4"), Ok(spec));
         assert_eq!(vm("vcpus=4,lock=ticket"), Ok(spec));
+        assert_eq!(vm(" lock = ticket, vcpus=4 "), Ok(spec));
         for bad in [
             "",
             "ticket",
             "lock=ticket",
             "vcpus=4",
             "lock=tas,lock=tas,vcpus=1",
+            "lock=tas,vcpus=1,",
             "a=b",
         ] {
             assert!(matches!(vm(bad), Err(ValueError::NoVm { .. })), "{bad}");

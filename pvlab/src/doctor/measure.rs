@@ -1,6 +1,7 @@
 //! Throw-away VMs that measure.
 
 use super::{Cost, Costs, KvmFindings};
+use crate::ending;
 use crate::host::Host;
 use crate::machine::{self, RunningVm, Started};
 use crate::scenario::{Cpl, MachineKind};
@@ -28,6 +29,9 @@ pub enum DoctorError {
     /// A measurement did not come to its end.
     #[error("the measurement of halts and kicks on machine '{0}' did not end within {1} s")]
     Endless(&'static str, u64),
+    /// It was asked to end.
+    #[error("interrupted")]
+    Interrupted,
     /// A guest ended before its time.
     #[error("a throw-away guest ended unexpectedly: {0}")]
     Ended(String),
@@ -89,6 +93,9 @@ fn wait((vm, events): &mut Started, machine: MachineKind, task: Task) -> Result<
                 Event::Panicked { message, .. } => return Err(DoctorError::Ended(message)),
                 Event::Done { .. } | Event::Log { .. } => {}
             }
+        }
+        if ending::asked() {
+            return Err(DoctorError::Interrupted);
         }
         if start.elapsed() > PATIENCE {
             return Err(DoctorError::Endless(machine.name(), PATIENCE.as_secs()));

@@ -7,7 +7,9 @@ mod threads;
 mod weights;
 
 use crate::record::Unknown;
-use crate::scenario::{Bench, Cpl, MachineKind, Mix, Scenario, Torture, VmSpec, Whom, whole_ns};
+use crate::scenario::{
+    Bench, Cpl, MachineKind, Mix, Scenario, Spread, Torture, VmSpec, Whom, whole_ns,
+};
 use crate::session::RunError;
 use guest::abi::{Params, Workload, flags, preempt};
 use rustix::process::Pid;
@@ -24,6 +26,7 @@ use vmm::{Event, Region, VmmError, clock};
 
 pub use noise::Noise;
 pub use simulated::{idle_assignment, presets, spec};
+pub use threads::lock_bytes;
 
 /// A running virtual machine, of whatever kind. Dropping it ends it.
 ///
@@ -91,8 +94,8 @@ pub trait RunningVm {
     fn is_stuck(&self) -> bool {
         false
     }
-    /// Ends the vCPUs wherever they are, if this machine can: host threads go on until they have done
-    /// what they were told.
+    /// Ends the vCPUs wherever they are: of host threads those that wait or halt; others go on until they
+    /// do, or have done what they were told.
     fn stop(&mut self);
     /// What each vCPU is doing right now, for a person.
     fn states(&self) -> Vec<String>;
@@ -162,20 +165,26 @@ fn params(scenario: &Scenario, spec: VmSpec, trace_records: usize) -> Params {
         Mix::ReadShare(share) => (0, share),
         Mix::Readers(readers) => (readers, 0.0),
     };
+    let (critical_ns, critical_ps) = workload.critical.parts();
+    let (outside_ns, outside_ps) = workload.outside.parts();
     let params = Params {
         vcpus: spec.vcpus as u64,
         locks: workload.locks as u64,
         workload: Workload::Spin as u64,
         lock_kind: spec.lock.kind.id().into(),
         dispatch: spec.lock.dispatch as u64,
-        critical_ns: workload.critical_ns,
-        outside_ns: workload.outside_ns,
+        critical_ns,
+        critical_ps,
+        outside_ns,
+        outside_ps,
+        data: workload.data.of_guest() as u64,
         iterations: scenario.length.iterations(),
         spin_threshold: scenario.spin_threshold.into(),
         seed: scenario.seed,
         flags: flag(scenario.latency, flags::LATENCY)
             | flag(scenario.drop_kicks, flags::DROP_KICKS)
             | flag(workload.skew > 0.0, flags::SKEWED)
+            | flag(workload.outside_spread == Spread::Exp, flags::OUTSIDE_EXP)
             | flag(!scenario.vcpu_is_preempted, flags::NO_VCPU_IS_PREEMPTED),
         readers: readers as u64,
         read_share: share_of_2_32(read_share),
@@ -205,6 +214,12 @@ fn bench_params(bench: Bench, machine: MachineKind, params: Params) -> Params {
         threads: bench.threads as u64,
         tasks: bench.tasks(machine, vcpus) as u64,
         pauses: bench.pauses,
+        flags: params.flags
+            | if bench.random_mix {
+                flags::RANDOM_MIX
+            } else {
+                0
+            },
         ..params
     }
 }

@@ -5,6 +5,7 @@
 #![allow(unsafe_code)] // The machine is told where the VMs' regions are.
 
 use super::{RunningVm, Started, Switches};
+use crate::ending;
 use crate::record::Unknown;
 use crate::scenario::{Scenario, Simulated, whole_ns};
 use crate::session::RunError;
@@ -86,6 +87,7 @@ pub(super) fn start(
         tracing: vms.iter().any(|(params, _)| params.trace_records > 0),
     };
     let mut simulation = Simulation::new(&spec(simulated)?, options);
+    simulation.stand_still_on(ending::asked_flag());
     let (mut regions, mut events, mut receivers) = (Vec::new(), Vec::new(), Vec::new());
     for (mut params, affinity) in vms {
         params.tsc_khz = KHZ;

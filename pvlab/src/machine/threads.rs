@@ -8,8 +8,8 @@ use guest::Machine;
 use guest::abi::{Counter, Params, Task, VcpuArea, flags};
 use guest::machine::{native, vcpu_at};
 use guest::workload;
-use pvlock::Platform;
 use pvlock::atomic::Watch;
+use pvlock::{LockKind, LockVisitor, Platform, RawLock};
 use rustix::process::Pid;
 use rustix::thread::futex;
 use std::any::Any;
@@ -17,7 +17,7 @@ use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
 use std::io;
 use std::mem::ManuallyDrop;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
@@ -63,7 +63,9 @@ fn note(step: HostStep) {
 /// guest image.
 struct HostThread<const TRACE: bool>;
 
-impl<const TRACE: bool> Platform for HostThread<TRACE> {
+// SAFETY: as of the guest image: each thread has an area of its own, in the region of its VM. A panic of a
+// thread is caught at its end, and the whole VM, with its locks, is over then.
+unsafe impl<const TRACE: bool> Platform for HostThread<TRACE> {
     guest::native_platform!();
 
     fn halt_while<W: Watch>(word: &W, asleep: impl Fn(W::Value) -> bool) {
@@ -79,6 +81,7 @@ impl<const TRACE: bool> Platform for HostThread<TRACE> {
             let _ = futex::wait(token, futex::Flags::PRIVATE, 0, None);
         }
         note(HostStep::Unblocked);
+        Self::spins();
     }
 
     fn kick(cpu: u32) {
@@ -112,6 +115,13 @@ impl<const TRACE: bool> Machine for HostThread<TRACE> {
         unsafe { vcpu_at(AREA.get()) }
     }
 
+    #[inline(always)]
+    fn spins() {
+        if Self::vcpu().header().control.leave.load(Ordering::Relaxed) != 0 {
+            leave();
+        }
+    }
+
     fn hold_off(ns: u32) {
         let begun = Instant::now();
         std::thread::sleep(Duration::from_nanos(ns.into()));
@@ -121,6 +131,34 @@ impl<const TRACE: bool> Machine for HostThread<TRACE> {
     fn log(message: &str) {
         Self::vcpu().set_log(message);
     }
+}
+
+/// What a vCPU's thread unwinds with that leaves in the middle of its turn.
+struct Left;
+
+/// Ends the calling thread's vCPU. The lock that it waits for stays as it is: nobody will use it again, as
+/// all vCPUs leave.
+#[cold]
+fn leave() {
+    // A destructor that waits must not unwind once more.
+    if !std::thread::panicking() {
+        resume_unwind(Box::new(Left));
+    }
+}
+
+/// Bytes of a lock of that kind: on every machine the same.
+pub fn lock_bytes(kind: LockKind) -> usize {
+    struct Bytes;
+
+    impl<P: Platform> LockVisitor<P> for Bytes {
+        type Output = usize;
+
+        fn visit<L: RawLock>(self) -> usize {
+            size_of::<L>()
+        }
+    }
+
+    kind.visit::<HostThread<false>, _>(Bytes)
 }
 
 /// Leaves a kick in `token`, and wakes who waits for one.
@@ -185,6 +223,7 @@ impl Vm {
         let (placed, placement) = std::sync::mpsc::channel();
         let wanted = cpus.to_vec();
         let body = move || {
+            vmm::sched::join_load();
             let result = vmm::thread::set_affinity(&wanted);
             host.all[vcpu].set_thread();
             let ok = result.is_ok();
@@ -203,6 +242,7 @@ impl Vm {
                 // Nobody listens any more if the VM is being dropped.
                 let _ = events.send(match outcome {
                     Ok(()) => Event::Done { vcpu },
+                    Err(payload) if payload.is::<Left>() => Event::Done { vcpu },
                     Err(payload) => Event::Panicked {
                         vcpu,
                         message: message_of(&*payload),
@@ -284,7 +324,18 @@ impl RunningVm for Vm {
         self.targets[vcpu].is_halted()
     }
 
-    fn stop(&mut self) {}
+    fn stop(&mut self) {
+        // Cannot fail on a region of our own.
+        let _ = self.region.set_leave();
+        let deadline = Instant::now() + PATIENCE;
+        let running = |t: &Thread| t.handle.as_ref().is_some_and(|h| !h.is_finished());
+        while self.threads.iter().any(running) && Instant::now() < deadline {
+            for vcpu in 0..self.threads.len() {
+                let _ = self.kick(vcpu);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
 
     fn states(&self) -> Vec<String> {
         (0..self.threads.len())
@@ -300,17 +351,11 @@ impl RunningVm for Vm {
 
 impl Drop for Vm {
     fn drop(&mut self) {
-        // The phase ends the workload's loop; kicks get everybody there. A thread cannot be ended
-        // from outside.
+        // The phase ends the workload's loop; those that wait leave. A thread that does neither cannot be
+        // ended from outside.
         let _ = self.region.set_phase(guest::abi::phase::STOP);
-        let deadline = Instant::now() + PATIENCE;
+        self.stop();
         let running = |t: &Thread| t.handle.as_ref().is_some_and(|h| !h.is_finished());
-        while self.threads.iter().any(running) && Instant::now() < deadline {
-            for vcpu in 0..self.threads.len() {
-                let _ = self.kick(vcpu);
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
         if self.threads.iter().any(running) {
             tracing::warn!("a vCPU's thread is stuck: it, and its memory, are left behind");
             return;

@@ -6,7 +6,7 @@ use super::doc::{Block, Table, render};
 use super::headline::{achieved, headline, starts, workload};
 use super::human::{count, or_dash, or_unknown, rate, rates, ratio, share};
 use super::mix;
-use super::run::wait_cells;
+use super::run::{cut_off, wait_cells};
 use super::{Context, Format, Machine, to_json};
 use crate::analysis::{Comparison, Ended, Exclusion, LockResult, Plan, Summary, Warning};
 use crate::scenario::Lock;
@@ -107,7 +107,9 @@ impl CompareReport {
         } = &self.comparison;
         let exclusion = match ended {
             Ended::ExclusionBroken => Exclusion::Broken,
-            Ended::Complete | Ended::Interrupted => Exclusion::Held,
+            Ended::Complete | Ended::Interrupted => {
+                Exclusion::worst(results.iter().map(|result| result.summary.exclusion))
+            }
         };
         Json {
             schema: "pvlab.compare/1",
@@ -169,6 +171,7 @@ impl CompareReport {
             Block::Table(self.events()),
         ];
         let named = results.iter().map(|r| (r.lock.clone(), &r.summary));
+        blocks.extend(cut_off(named.clone()).map(|line| Block::Lines(vec![line])));
         blocks.extend(mix::blocks(&plan.run, named));
         blocks.push(Block::Lines(
             warnings
@@ -181,8 +184,8 @@ impl CompareReport {
 
     fn throughput(&self) -> Table {
         let title = format!(
-            "Throughput of all vCPUs together, and its ratio to {} in the same round (median, 95 % \
-             interval)",
+            "Throughput of all vCPUs together, and its ratio to {} in the same round (median; 95 % \
+             interval by Student's t on logarithms)",
             self.comparison.baseline()
         );
         let mut table = Table::new(
@@ -202,7 +205,10 @@ impl CompareReport {
             let compared = result.ratio.as_ref();
             table.row(vec![
                 result.lock.to_owned(),
-                or_dash(throughput, |t| rate(t.median)),
+                or_dash(throughput, |t| match t.median {
+                    0.0 => "none".to_owned(),
+                    median => rate(median),
+                }),
                 or_dash(throughput.and_then(|t| t.lo.zip(t.hi)), rates),
                 or_dash(compared, |r| ratio(r.median)),
                 if result.is_baseline {
@@ -271,7 +277,7 @@ impl CompareReport {
                 rate(summary.rate(summary.spurious_wakes)),
                 yields(kind, summary),
                 futile_yields(summary),
-                rate(summary.rate(summary.all_exits())),
+                rate(summary.exits_per_s()),
                 cpus(summary),
             ]);
         }
@@ -338,7 +344,7 @@ impl CompareReport {
                 csv::maybe(ratio.and_then(|r| r.hi)),
                 csv::maybe(ratio.map(|r| r.verdict.name())),
                 csv::maybe(summary.fairness.jain),
-                csv::maybe(summary.fairness.max_over_min),
+                csv::finite(summary.fairness.max_over_min),
                 csv::maybe(waits.map(|w| w.p50)),
                 csv::maybe(waits.map(|w| w.p99)),
                 csv::maybe(waits.map(|w| w.p999)),
@@ -356,10 +362,7 @@ impl CompareReport {
                 csv::maybe(summary.critical_ns),
                 csv::maybe(summary.outside_ns),
                 csv::maybe(summary.probe_ns),
-                match summary.exclusion {
-                    Exclusion::Held => "held".to_owned(),
-                    Exclusion::Broken => "broken".to_owned(),
-                },
+                summary.exclusion.name().to_owned(),
             ];
             let cells = cells.into_iter().chain(mix::csv_cells(summary));
             text += &csv::row(cells.chain([self.comparison.plan.run.machine_name()]));
@@ -373,7 +376,8 @@ pub(super) fn broken_line(lock: &str, summary: &Summary) -> String {
     format!(
         "MUTUAL EXCLUSION BROKEN by lock '{lock}': {} times a vCPU saw another one inside, and the \
          counter under the lock misses {} acquisitions; the figures mean nothing",
-        summary.violations, summary.lost_entries
+        summary.violations.unwrap_or(0),
+        summary.lost_entries.unwrap_or(0)
     )
 }
 
@@ -404,9 +408,7 @@ fn slow_paths(plan: &Plan) -> Vec<SlowPath> {
 
 /// CPUs that the vCPUs used.
 pub(super) fn cpus(summary: &Summary) -> String {
-    or_unknown(summary.cpu_ns, |ns| {
-        format!("{:.2}", summary.rate(ns) / 1e9)
-    })
+    or_unknown(summary.cpus(), |cpus| format!("{cpus:.2}"))
 }
 
 /// Directed yields per second, of a lock that yields, or of a machine that makes spinning vCPUs yield.

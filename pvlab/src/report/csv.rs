@@ -18,6 +18,11 @@ pub(crate) fn maybe(value: Option<impl ToString>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
+/// A cell for a figure that there is none of if it is not finite.
+pub(super) fn finite(value: Option<f64>) -> String {
+    maybe(value.filter(|value| value.is_finite()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -27,6 +32,7 @@ mod tests {
         let cells = ["plain", "a,b", "say \"hi\"", ""].map(str::to_owned);
         assert_eq!(row(cells), "plain,\"a,b\",\"say \"\"hi\"\"\",\n");
         assert_eq!(maybe(None::<u64>), "");
+        assert_eq!(finite(Some(f64::INFINITY)) + &finite(Some(f64::NAN)), "");
         assert_eq!(maybe(Some(0.5)), "0.5");
     }
 }

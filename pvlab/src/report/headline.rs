@@ -6,7 +6,7 @@ use super::mix;
 use crate::analysis::Summary;
 use crate::host::format_cpu_list;
 use crate::record::{Start, StartReason};
-use crate::scenario::{Length, MachineKind, Placement, Scenario};
+use crate::scenario::{Data, Length, MachineKind, Placement, Scenario, Spread};
 
 /// The first line of a report: the machine and why, the vCPUs and where.
 pub fn headline(context: &Context, scenario: &Scenario) -> String {
@@ -69,15 +69,34 @@ pub(super) fn workload(scenario: &Scenario) -> String {
         Length::Duration(duration) => time(duration.as_nanos() as f64),
         Length::Iterations(n) => format!("{n} acquisitions by each vCPU"),
     };
+    let spread = on_average(scenario.workload.outside_spread);
+    let data = data(scenario.workload.data);
     format!(
-        "workload: critical section {}, outside {}, {}; {length} measured; seed {}, spin \
+        "workload: critical section {}, outside {}{spread}, {}, {data}; {length} measured; seed {}, spin \
          threshold {} turns",
-        time(scenario.workload.critical_ns as f64),
-        time(scenario.workload.outside_ns as f64),
+        time(scenario.workload.critical.ns()),
+        time(scenario.workload.outside.ns()),
         mix::asked(scenario),
         scenario.seed,
         scenario.spin_threshold,
     )
+}
+
+/// What to say behind the length of work that has that spread.
+pub(super) const fn on_average(spread: Spread) -> &'static str {
+    match spread {
+        Spread::Fixed => "",
+        Spread::Exp => " on average (exponential)",
+    }
+}
+
+/// Where the data lies.
+pub(super) const fn data(data: Data) -> &'static str {
+    match data {
+        Data::OwnLine => "data on a line of its own",
+        Data::SameLine => "data in the lock's line",
+        Data::None => "no data (exclusion not checked)",
+    }
 }
 
 /// What the workload came to, and what looking at it cost.
@@ -100,9 +119,22 @@ pub(super) fn achieved<'a>(
                 .join(", "),
         }
     };
+    // What one vCPU achieves; of several, how far they are apart.
+    let ranges = summaries.clone().filter_map(|(_, s)| s.critical_range_ns);
+    let least = ranges
+        .clone()
+        .map(|[least, _]| least)
+        .min_by(f64::total_cmp);
+    let most = ranges.map(|[_, most]| most).max_by(f64::total_cmp);
+    let range = match least.zip(most) {
+        Some((least, most)) if scenario.vcpus() > 1 => {
+            format!(", each vCPU's {} to {}", time(least), time(most))
+        }
+        _ => String::new(),
+    };
     vec![
         format!(
-            "achieved critical section: {}",
+            "achieved critical section: {}{range}",
             each(&|summary| summary.critical_ns)
         ),
         format!("achieved outside: {}", each(&|summary| summary.outside_ns)),

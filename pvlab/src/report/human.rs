@@ -61,7 +61,8 @@ pub fn time(ns: f64) -> String {
 /// A ratio: `19900`, `4.20`, `0.0502`, `0.000050`.
 pub fn ratio(ratio: f64) -> String {
     match ratio {
-        r if !r.is_finite() => format!("{r}"),
+        // Of something without which there is no ratio.
+        r if !r.is_finite() => "none".to_owned(),
         r if r >= 9.995 => three_digits(r),
         r if r >= 0.9995 => format!("{r:.3}"),
         r if r >= 0.001 => format!("{r:.4}"),
@@ -142,7 +143,7 @@ mod tests {
         assert_eq!(ratio(1.0), "1.000");
         assert_eq!(ratio(0.0502), "0.0502");
         assert_eq!(ratio(0.00005), "5.00e-5");
-        assert_eq!(ratio(f64::INFINITY), "inf");
+        assert_eq!(ratio(f64::INFINITY), "none");
         assert_eq!(share(1, 8), "12.5 %");
         assert_eq!(share(0, 0), "-");
     }

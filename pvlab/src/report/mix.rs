@@ -123,24 +123,23 @@ fn nested<'a>(summaries: impl Iterator<Item = (String, &'a Summary)>) -> Table {
 }
 
 /// Each vCPU's reads and writes.
-pub(super) fn vcpus<'a>(
-    vcpus: impl Iterator<Item = (String, &'a VcpuRecord)>,
-    measured_s: f64,
-) -> Table {
+///
+/// `vcpus`: each with its name and the length of the time that its figures are of, s.
+pub(super) fn vcpus<'a>(vcpus: impl Iterator<Item = (String, &'a VcpuRecord, f64)>) -> Table {
     let mut table = Table::new(
         "Each vCPU: reads and writes per second, and how long they waited",
         &[
             "VM.vCPU", "reads", "wait p50", "p99", "max", "writes", "wait p50", "p99", "max",
         ],
     );
-    let per_second = |count: u64| rate(count as f64 / measured_s.max(1e-9));
-    for (name, vcpu) in vcpus {
+    for (name, vcpu, length_s) in vcpus {
+        let per_second = |count: u64| rate(count as f64 / length_s.max(1e-9));
         let reads = vcpu.counter(Counter::Reads);
         let writes = vcpu.counter(Counter::Acquisitions).saturating_sub(reads);
         let mut row = vec![name, per_second(reads)];
-        row.extend(few_waits(WaitNs::pooled(&vcpu.read_waits)));
+        row.extend(few_waits(WaitNs::pooled(vcpu.read_waits())));
         row.push(per_second(writes));
-        row.extend(few_waits(WaitNs::pooled([&vcpu.waits])));
+        row.extend(few_waits(WaitNs::pooled(vcpu.waits())));
         table.row(row);
     }
     table
@@ -180,7 +179,7 @@ pub(super) fn csv_cells(summary: &Summary) -> Vec<String> {
             csv::maybe(side.map(|side| side.acquisitions)),
             csv::maybe(side.and_then(|side| side.share)),
             csv::maybe(side.and_then(|side: &Side| side.fairness.jain)),
-            csv::maybe(side.and_then(|side| side.fairness.max_over_min)),
+            csv::finite(side.and_then(|side| side.fairness.max_over_min)),
         ]);
         cells.extend(csv_waits(side.and_then(|side| side.wait_ns)));
     }

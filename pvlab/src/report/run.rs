@@ -75,15 +75,11 @@ impl RunReport {
     }
 
     fn json(&self) -> Json<'_> {
-        let broken = self.exclusion_broken().is_some();
+        let each = self.summaries.iter().map(|summary| summary.exclusion);
         Json {
             schema: "pvlab.run/1",
             machine: self.context.machine(&self.record.scenario),
-            exclusion: if broken {
-                Exclusion::Broken
-            } else {
-                Exclusion::Held
-            },
+            exclusion: Exclusion::worst(each),
             slow_paths: SlowPath::of_vms(&self.record.scenario),
             summaries: &self.summaries,
             record: &self.record,
@@ -116,6 +112,7 @@ impl RunReport {
                 |ms| format!("first acquisition {ms:.1} ms after the launch")
             )
         ));
+        lines.extend(self.uneven_end());
         let mut blocks = vec![
             Block::Lines(lines),
             Block::Table(self.vms()),
@@ -123,12 +120,16 @@ impl RunReport {
         ];
         let named = self.named().enumerate();
         let named = named.map(|(vm, (lock, summary))| (format!("{vm} {lock}"), summary));
+        blocks.extend(cut_off(named.clone()).map(|line| Block::Lines(vec![line])));
         blocks.extend(mix::blocks(scenario, named));
         blocks.push(Block::Table(self.vcpus()));
         if scenario.workload.mix != Mix::Exclusive {
             let vcpus = self.each_vcpu();
-            let vcpus = vcpus.map(|(vm, _, number, vcpu)| (format!("{vm}.{number}"), vcpu));
-            blocks.push(Block::Table(mix::vcpus(vcpus, *measured_s)));
+            let vcpus = vcpus.map(|(vm, _, number, vcpu)| {
+                let length_s = self.record.at_work_s(&self.record.vms[vm]);
+                (format!("{vm}.{number}"), vcpu, length_s)
+            });
+            blocks.push(Block::Table(mix::vcpus(vcpus)));
         }
         blocks.push(Block::Table(self.threads().without_empty_columns("-")));
         blocks.push(Block::Lines(
@@ -138,6 +139,21 @@ impl RunReport {
                 .collect(),
         ));
         blocks
+    }
+
+    /// When the vCPUs were done with a fixed number of acquisitions: figures are of the time before.
+    fn uneven_end(&self) -> Option<String> {
+        let firsts = (self.record.vms.iter()).filter_map(|vm| vm.first_done_s);
+        let first = firsts.min_by(f64::total_cmp)?;
+        let last = match self.record.interrupted {
+            true => "some were not".to_owned(),
+            false => format!("the last after {}", time(self.record.measured_s * 1e9)),
+        };
+        Some(format!(
+            "the first vCPU was done after {}, {last}: rates, fairness and waits are of the time in which \
+             all vCPUs of a VM were at work",
+            time(first * 1e9)
+        ))
     }
 
     fn named(&self) -> impl Iterator<Item = (&str, &Summary)> + Clone {
@@ -212,7 +228,7 @@ impl RunReport {
                 rate(summary.rate(summary.spurious_wakes)),
                 yields(spec.lock, summary),
                 futile_yields(summary),
-                rate(summary.rate(summary.all_exits())),
+                rate(summary.exits_per_s()),
                 cpus(summary),
             ]);
         }
@@ -243,8 +259,9 @@ impl RunReport {
                 "max",
             ],
         );
-        let per_second = |count: u64| rate(count as f64 / self.record.measured_s.max(1e-9));
         for (vm, _, number, vcpu) in self.each_vcpu() {
+            let length_s = self.record.at_work_s(&self.record.vms[vm]);
+            let per_second = |count: u64| rate(count as f64 / length_s.max(1e-9));
             let acquisitions = vcpu.counter(Counter::Acquisitions);
             let mut row = vec![
                 format!("{vm}.{number}"),
@@ -332,11 +349,20 @@ impl RunReport {
         ];
         let counters = Counter::all().map(Counter::name);
         let header = fixed.into_iter().chain(counters).chain(sides);
-        let header = header.chain(["machine"]);
+        let header = header.chain([
+            "wait_cut_off_ns",
+            "read_wait_cut_off_ns",
+            "write_wait_cut_off_ns",
+            "starved",
+            "finished_s",
+            "first_done_s",
+            "first_done_acquisitions",
+            "machine",
+        ]);
         let mut text = csv::row(header.map(str::to_owned));
         for (vm, lock, number, vcpu) in self.each_vcpu() {
-            let waits = WaitNs::pooled(vcpu.all_waits());
-            let held = self.record.vms[vm].exclusion.held();
+            let whole = &vcpu.whole;
+            let waits = WaitNs::pooled(whole.waits.iter().chain(&whole.read_waits));
             let cells = [
                 vm.to_string(),
                 lock.to_owned(),
@@ -352,15 +378,26 @@ impl RunReport {
                 csv::maybe(vcpu.voluntary_switches),
                 csv::maybe(vcpu.involuntary_switches),
                 vcpu.exits.values().sum::<u64>().to_string(),
-                if held { "held" } else { "broken" }.to_owned(),
+                self.summaries[vm].exclusion.name().to_owned(),
             ];
-            let counters = Counter::all().map(|counter| vcpu.counter(counter).to_string());
-            let reads = WaitNs::pooled(&vcpu.read_waits);
-            let writes = vcpu.read_waits.as_ref();
-            let writes = writes.and_then(|_| WaitNs::pooled([&vcpu.waits]));
+            let counters = Counter::all().map(|counter| whole.counter(counter).to_string());
+            let reads = WaitNs::pooled(&whole.read_waits);
+            let writes = whole.read_waits.as_ref();
+            let writes = writes.and_then(|_| WaitNs::pooled(&whole.waits));
             let sides = [reads, writes].into_iter().flat_map(mix::csv_waits);
+            let cut_off =
+                [waits, reads, writes].map(|w| csv::maybe(w.and_then(|w| w.longest_cut_off)));
+            let mut starving = self.summaries[vm].starving.iter();
+            let first_done = vcpu.all_at_work.as_ref();
+            let last = [
+                starving.any(|starving| starving.vcpu == number).to_string(),
+                csv::maybe(vcpu.finished_s),
+                csv::maybe(self.record.vms[vm].first_done_s),
+                csv::maybe(first_done.map(|figures| figures.counter(Counter::Acquisitions))),
+                self.record.scenario.machine_name(),
+            ];
             let cells = cells.into_iter().chain(counters).chain(sides);
-            text += &csv::row(cells.chain([self.record.scenario.machine_name()]));
+            text += &csv::row(cells.chain(cut_off).chain(last));
         }
         text
     }
@@ -368,13 +405,40 @@ impl RunReport {
 
 /// Cells for p50, p99, p99.9 and the longest wait.
 pub(super) fn wait_cells(waits: Option<WaitNs>) -> [String; 4] {
-    let cell = |of: fn(WaitNs) -> u64| or_dash(waits, |waits| time(of(waits) as f64));
+    let cell = |of: fn(WaitNs) -> (u64, bool)| {
+        or_dash(waits, |waits| {
+            let (ns, at_least) = of(waits);
+            let sign = if at_least { ">= " } else { "" };
+            format!("{sign}{}", time(ns as f64))
+        })
+    };
     [
-        cell(|w| w.p50),
-        cell(|w| w.p99),
-        cell(|w| w.p999),
-        cell(|w| w.max),
+        cell(|w| (w.p50, w.at_least.p50)),
+        cell(|w| (w.p99, w.at_least.p99)),
+        cell(|w| (w.p999, w.at_least.p999)),
+        cell(|w| (w.max, w.at_least.max)),
     ]
+}
+
+/// What there is to say of waits that were cut off at the end, of the named summaries.
+pub(super) fn cut_off<'a>(
+    summaries: impl Iterator<Item = (String, &'a Summary)>,
+) -> Option<String> {
+    let each = summaries.filter_map(|(name, summary)| {
+        let waits = summary.wait_ns?;
+        let longest = time(waits.longest_cut_off? as f64);
+        Some(format!(
+            "{} ({name}, longest so far {longest})",
+            waits.cut_off
+        ))
+    });
+    let each: Vec<_> = each.collect();
+    (!each.is_empty()).then(|| {
+        format!(
+            "waits cut off at the end: {}; >= marks figures that would be higher had they been seen to end",
+            each.join(", ")
+        )
+    })
 }
 
 /// The lines for a statistics interval, one for each VM.

@@ -4,6 +4,7 @@ use super::doc::{Block, Table, render};
 use super::human::{rate, ratio};
 use super::{Context, Format, Machine, csv, headline, to_json};
 use crate::analysis::sweep::{Point, Sweep};
+use crate::analysis::two_states;
 use crate::scenario::Scenario;
 use serde::Serialize;
 
@@ -61,9 +62,26 @@ impl SweepReport {
                         self.rounds
                     ),
                 ];
-                render(&[Block::Lines(lines), Block::Table(self.table())], format)
+                let blocks = [
+                    Block::Lines(lines),
+                    Block::Table(self.table()),
+                    Block::Lines(self.two_states()),
+                ];
+                render(&blocks, format)
             }
         }
+    }
+
+    /// Cells whose rounds fall into two groups.
+    fn two_states(&self) -> Vec<String> {
+        let cells = (self.points.iter())
+            .flat_map(|point| point.locks.iter().map(move |lock| (point.value, lock)));
+        let lines = cells.filter_map(|(value, lock)| {
+            let states = two_states(lock.bistable?);
+            let value = self.sweep.name_of(value);
+            Some(format!("warning: {}, {value}: {states}", lock.lock))
+        });
+        lines.collect()
     }
 
     fn table(&self) -> Table {

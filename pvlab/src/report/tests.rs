@@ -63,12 +63,13 @@ fn shared() -> Record {
     let mut vm = fixture::vm("rwlock", &[0, 10, 900, 1090]);
     vm.most_used_lock = Some(0.625);
     for vcpu in &mut vm.vcpus[..2] {
-        vcpu.read_waits = Some(Waits::default());
+        vcpu.whole.read_waits = Some(Waits::default());
     }
     for vcpu in &mut vm.vcpus[2..] {
         let reads = vcpu.counter(Counter::Acquisitions);
-        vcpu.counters.insert(Counter::Reads.name().into(), reads);
-        vcpu.read_waits = Some(std::mem::take(&mut vcpu.waits));
+        let figures = &mut vcpu.whole;
+        figures.counters.insert(Counter::Reads.name().into(), reads);
+        figures.read_waits = figures.waits.replace(Waits::default());
     }
     record.vms = vec![vm];
     record
@@ -199,7 +200,7 @@ fn markdown_has_tables() {
 #[test]
 fn a_broken_lock_is_cried_out_and_written_down() {
     let mut record = fixture::record(LockKind::Busted, 1000);
-    record.vms[0].exclusion.entries = 999;
+    record.vms[0].exclusion.entries = Some(999);
     let report = RunReport::new(context(), record.clone());
     assert!(
         report
@@ -227,21 +228,21 @@ fn a_broken_lock_is_cried_out_and_written_down() {
 }
 
 #[test]
-fn starvation_is_infinite_in_tables_and_null_in_json() {
+fn starvation_has_no_ratio_in_tables_and_null_in_json() {
     let mut record = fixture::record(LockKind::Tas, 1000);
     record.vms = vec![fixture::vm("tas", &[1000, 0])];
     let rounds = vec![vec![record.clone()], vec![record]];
     let plan = fixture::plan(&[LockKind::Tas], 0);
     let comparison = Comparison::new(plan, &rounds, Ended::Complete, None);
     let report = CompareReport::new(context(), comparison, Vec::new());
-    assert!(report.render(Format::Table).contains(" inf "));
+    assert!(report.render(Format::Table).contains(" none "));
     let json = json(&report.render(Format::Json));
     assert_eq!(json["results"][0]["fairness"]["max_over_min"], Value::Null);
     assert_eq!(json["results"][0]["fairness"]["jain"], 0.5);
     assert!(
         report
             .render(Format::Table)
-            .contains("made no acquisition at all in round 1-2")
+            .contains("in round 2 vCPU 1 (acquisitions: 0; the others: 1000 each)")
     );
 }
 

@@ -3,7 +3,7 @@
 use super::doc::{Block, Table, render};
 use super::human::{or_dash, rate, rates, ratio};
 use super::{Context, Format, csv, headline, to_json};
-use crate::analysis::ValidationCell;
+use crate::analysis::{ValidationCell, two_states};
 use crate::scenario::Scenario;
 use serde::Serialize;
 
@@ -50,7 +50,11 @@ impl ValidateReport {
             }),
             Format::Csv => self.csv(),
             Format::Table | Format::Markdown => {
-                let blocks = [Block::Lines(self.lines()), Block::Table(self.table())];
+                let blocks = [
+                    Block::Lines(self.lines()),
+                    Block::Table(self.table()),
+                    Block::Lines(self.two_states()),
+                ];
                 render(&blocks, format)
             }
         }
@@ -72,6 +76,22 @@ impl ValidateReport {
                 self.cells.len()
             ),
         ]
+    }
+
+    /// Cells whose rounds fall into two groups.
+    fn two_states(&self) -> Vec<String> {
+        let sides = self.cells.iter().flat_map(|cell| {
+            [("real", &cell.real), ("simulated", &cell.simulated)]
+                .map(|(machine, side)| (cell, machine, side.bistable))
+        });
+        let lines = sides.filter_map(|(cell, machine, states)| {
+            let states = two_states(states?);
+            Some(format!(
+                "warning: {}, {} vCPUs, {machine}: {states}",
+                cell.lock, cell.vcpus
+            ))
+        });
+        lines.collect()
     }
 
     fn table(&self) -> Table {

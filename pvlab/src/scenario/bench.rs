@@ -14,6 +14,9 @@ pub struct Bench {
     pub threads: usize,
     /// Turns of a busy-wait loop inside the critical section.
     pub pauses: u64,
+    /// Each operation reads by chance, instead of reads being evenly spread.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub random_mix: bool,
 }
 
 /// What the threads of a microbenchmark do.
@@ -91,6 +94,7 @@ mod tests {
             workload: BenchKind::RwsemBench,
             threads: 5,
             pauses: 1,
+            random_mix: false,
         };
         assert_eq!(bench.tasks(MachineKind::Kvm, 2), 3);
         let task = |thread| bench.task(MachineKind::Kvm, 2, thread);

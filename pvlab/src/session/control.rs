@@ -3,14 +3,17 @@
 
 use super::run::Run;
 use super::{Observer, Options, RunError};
+use crate::ending;
 use crate::record::Record;
 use crate::scenario::{MachineKind, Scenario};
 use crate::trace::Collector;
 use std::cell::RefCell;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
+use std::task::Poll;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::Instant;
 
 /// The control plane of a run. It lives as long as its thread, so that a Ctrl-C between two runs is noticed
 /// by the next.
@@ -33,6 +36,7 @@ pub(crate) fn with_control<T>(
     machine: MachineKind,
     f: impl FnOnce(&mut Control) -> Result<T, RunError>,
 ) -> Result<T, RunError> {
+    ending::heed();
     let simulated = machine == MachineKind::Simulated;
     let control = if simulated { &SIMULATED } else { &REAL };
     control.with_borrow_mut(|control| match control {
@@ -45,6 +49,7 @@ impl Control {
     /// Of a `simulated` machine the time is virtual: it stands still while there is anything to do, and
     /// goes on to the next timer when there is not, by whole milliseconds. The machine follows it.
     fn new(simulated: bool) -> std::io::Result<Self> {
+        super::room::for_control()?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .start_paused(simulated)
@@ -68,12 +73,20 @@ impl Control {
             terminate,
         } = self;
         runtime.block_on(async {
-            let signalled = pin!(async {
+            let mut received = pin!(async {
                 tokio::select! {
                     _ = interrupt.recv() => {}
                     _ = terminate.recv() => {}
                 }
             });
+            // A signal wakes this thread; what it means was noted by its handler. That the reader has gone
+            // wakes nobody: it is seen when there is something else to do, which is often.
+            let signalled = pin!(poll_fn(|context| {
+                if ending::asked() {
+                    return Poll::Ready(());
+                }
+                received.as_mut().poll(context)
+            }));
             course(signalled).await
         })
     }
@@ -93,6 +106,12 @@ impl Control {
                 () = &mut signalled => return Err(RunError::Interrupted),
                 prepared = run.prepared() => prepared?,
             }
+            tokio::select! {
+                biased;
+                () = &mut signalled => return Err(RunError::Interrupted),
+                calibrated = run.calibrate() => calibrated?,
+            }
+            run.make_noise()?;
             run.attach();
             observer.phase("warming up");
             let start = tokio::select! {
@@ -101,14 +120,25 @@ impl Control {
                 start = run.warm_up() => start?,
             };
             observer.phase("measuring");
+            // Before the counters are read: with hundreds of vCPUs that takes a while, which is measured too.
+            let begun = Instant::now();
             let from = run.begin_measurement()?;
+            let mut intervals = run.intervals(&from);
             let interrupted = tokio::select! {
                 biased;
                 () = &mut signalled => true,
-                measured = run.measure(options, observer) => { measured?; false }
+                // A simulated machine stands still as soon as it is asked to: that was not all.
+                measured = run.measure(begun, options, observer, &mut intervals) => {
+                    measured?;
+                    ending::asked()
+                }
             };
             observer.phase("stopping");
-            run.finish(start, from, interrupted).await
+            let last: Option<(&mut _, &mut dyn Observer)> = match options.stat_interval {
+                Some(_) => Some((&mut intervals, observer)),
+                None => None,
+            };
+            run.finish(start, from, interrupted, last).await
         })
     }
 }

@@ -1,15 +1,15 @@
 //! Why a run yielded nothing.
 
 use crate::machine::RunningVm;
-use crate::scenario::VmSpec;
+use crate::scenario::{ScenarioError, VmSpec};
 use crate::trace::CollectError;
 use guest::abi::{Counter, Task};
 use pvlock::qspinlock::pv;
 use std::fmt;
 use std::io;
 use std::time::Duration;
-use vmm::VmmError;
 use vmm::region::{QueueNode, RegionError};
+use vmm::{VmmError, remedy};
 
 /// Locks and vCPUs shown of a stuck VM.
 const SHOWN: usize = 64;
@@ -21,10 +21,10 @@ pub enum RunError {
     #[error("interrupted before the measurement started")]
     Interrupted,
     /// The control plane could not be set up.
-    #[error("cannot set up the control plane: {0}")]
+    #[error("cannot set up the control plane: {}{}", .0, remedy(.0.raw_os_error()))]
     Control(#[source] io::Error),
     /// The noise could not be started.
-    #[error("cannot start the noise threads: {0}")]
+    #[error("cannot start the noise threads: {}{}", .0, remedy(.0.raw_os_error()))]
     Noise(#[source] io::Error),
     /// Real-time scheduling was refused.
     #[error(
@@ -34,6 +34,9 @@ pub enum RunError {
     /// A vCPU's thread could not be moved or made less important.
     #[error("cannot set how a vCPU's thread is scheduled: {0}")]
     Scheduling(#[source] io::Error),
+    /// There can be no such run.
+    #[error("this cannot be run: {0}")]
+    Scenario(#[from] ScenarioError),
     /// A machine failed.
     #[error(transparent)]
     Machine(#[from] VmmError),
@@ -65,9 +68,11 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// The exit code that tells of it: 3 if a lock has been seen not to exclude, else 1.
+    /// The exit code that tells of it: 3 if a lock has been seen not to exclude, 2 if it was asked for
+    /// wrongly, else 1.
     pub fn exit_code(&self) -> u8 {
         match self {
+            Self::Scenario(_) => 2,
             Self::Stuck(stuck) if stuck.violations > 0 => 3,
             _ => 1,
         }

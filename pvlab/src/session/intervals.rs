@@ -1,11 +1,16 @@
-//! Statistics intervals: what happened between two looks at the counters.
+//! Statistics intervals: what happened between two looks at the counters. Together they are the whole
+//! measurement: the first begins where it begins, and the last is what the others have left of it.
 
 use super::absence::Absences;
+use super::counted::Counted;
 use super::run::{Watched, seconds};
+use super::snapshot::{VmSnapshot, to_f64};
 use super::{Interval, IntervalVm, Observer};
 use crate::machine::RunningVm;
-use guest::abi::Counter;
+use crate::record::Record;
+use guest::abi::{Counter, VcpuArea};
 use pvlock::LockEvent;
+use std::mem::offset_of;
 use vmm::region::RegionError;
 
 /// Makes intervals of what the counters are at their ends. Nothing else is read: each look takes time
@@ -15,19 +20,25 @@ pub(super) struct Intervals {
     last: u64,
     /// Ticks without CPU until then.
     absent: u64,
-    totals: Vec<IntervalVm>,
+    /// What each vCPU of each VM had counted at the start; empty if they say so themselves
+    /// ([`VcpuArea::begun`]).
+    from: Vec<Vec<Counted>>,
+    told: Vec<IntervalVm>,
 }
 
 impl Intervals {
-    /// The first interval begins now.
-    pub(super) fn begin(vms: &[Watched]) -> Result<Self, RegionError> {
-        let start = vms.first().map_or(0, |vm| vm.machine.now());
-        Ok(Self {
+    /// The first interval begins with the measurement; `fixed`: of a fixed number of acquisitions.
+    pub(super) fn begin(from: &[VmSnapshot], fixed: bool) -> Self {
+        let start = from.first().map_or(0, |vm| vm.at);
+        let counted = from.iter().filter(|_| !fixed);
+        let counted = counted.map(|vm| vm.counted().cloned().collect());
+        Self {
             start,
             last: start,
             absent: 0,
-            totals: all_totals(vms)?,
-        })
+            from: counted.collect(),
+            told: vec![IntervalVm::default(); from.len()],
+        }
     }
 
     /// An interval ends now.
@@ -41,47 +52,97 @@ impl Intervals {
             return Ok(());
         };
         let at = vm.machine.now();
-        let totals = all_totals(vms)?;
-        let vms = totals
-            .iter()
-            .zip(&self.totals)
-            .map(|(now, last)| IntervalVm {
-                acquisitions: now.acquisitions - last.acquisitions,
-                contended: now.contended - last.contended,
-                halts: now.halts - last.halts,
-                kicks: now.kicks - last.kicks,
-                spurious: now.spurious - last.spurious,
-            });
+        let so_far = vms.iter().enumerate().map(|(number, vm)| {
+            let from = self.from.get(number).map(Vec::as_slice);
+            so_far(&*vm.machine, from)
+        });
+        let so_far = so_far.collect::<Result<_, _>>()?;
         let absent = absences.ticks_until(at.wrapping_sub(vm.machine.tsc_offset()));
+        self.tell((at, absent), so_far, &*vm.machine, observer);
+        Ok(())
+    }
+
+    /// The last interval ends with the measurement, and is what is left of it.
+    pub(super) fn end(
+        &mut self,
+        record: &Record,
+        absences: &Absences,
+        machine: &dyn RunningVm,
+        observer: &mut dyn Observer,
+    ) {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "2^53 ticks are weeks"
+        )]
+        let length = (record.measured_s * to_f64(machine.khz()) * 1e3).round() as u64;
+        let whole = record.vms.iter().map(|vm| IntervalVm {
+            acquisitions: vm.whole(Counter::Acquisitions),
+            contended: vm.whole(Counter::Lock(LockEvent::Contended)),
+            halts: vm.whole(Counter::Halts),
+            kicks: vm.whole(Counter::Kicks),
+            spurious: vm.whole(Counter::Lock(LockEvent::PvSpuriousWakeup)),
+        });
+        let absent = absences.ticks_until(u64::MAX);
+        let end = (self.start + length + absent).max(self.last);
+        self.tell((end, absent), whole.collect(), machine, observer);
+    }
+
+    /// `at`: when it ends, and how much of the time until then was without CPU.
+    fn tell(
+        &mut self,
+        (at, absent): (u64, u64),
+        so_far: Vec<IntervalVm>,
+        machine: &dyn RunningVm,
+        observer: &mut dyn Observer,
+    ) {
+        let vms = so_far.iter().zip(&self.told);
         let lost = absent.saturating_sub(self.absent);
-        let measured = |ticks: u64, lost| seconds(ticks.saturating_sub(lost), &*vm.machine);
-        let interval = Interval {
-            at_s: measured(at - self.start, absent),
-            length_s: measured(at - self.last, lost),
-            without_cpu_s: seconds(lost, &*vm.machine),
-            vms: vms.collect(),
-        };
-        // The end of the measurement may follow an interval at once.
-        if interval.length_s > 0.001 {
-            observer.interval(&interval);
-        }
+        let measured =
+            |from: u64, lost: u64| seconds(at.saturating_sub(from).saturating_sub(lost), machine);
+        observer.interval(&Interval {
+            at_s: measured(self.start, absent),
+            length_s: measured(self.last, lost),
+            without_cpu_s: seconds(lost, machine),
+            vms: vms.map(|(now, told)| now.since(told)).collect(),
+        });
         self.last = at;
         self.absent = absent;
-        self.totals = totals;
-        Ok(())
+        self.told = so_far;
     }
 }
 
-fn all_totals(vms: &[Watched]) -> Result<Vec<IntervalVm>, RegionError> {
-    vms.iter().map(|vm| totals(&*vm.machine)).collect()
+impl IntervalVm {
+    fn since(&self, earlier: &Self) -> Self {
+        Self {
+            acquisitions: self.acquisitions.saturating_sub(earlier.acquisitions),
+            contended: self.contended.saturating_sub(earlier.contended),
+            halts: self.halts.saturating_sub(earlier.halts),
+            kicks: self.kicks.saturating_sub(earlier.kicks),
+            spurious: self.spurious.saturating_sub(earlier.spurious),
+        }
+    }
 }
 
-fn totals(vm: &dyn RunningVm) -> Result<IntervalVm, RegionError> {
+/// What a VM has done since its vCPUs had counted what is in `from`, or since they began.
+fn so_far(vm: &dyn RunningVm, from: Option<&[Counted]>) -> Result<IntervalVm, RegionError> {
     let region = vm.region();
-    let counters = (0..region.layout().vcpus())
-        .map(|vcpu| region.counters(vcpu))
-        .collect::<Result<Vec<_>, _>>()?;
-    let total = |counter: Counter| counters.iter().map(|vcpu| vcpu[counter.index()]).sum();
+    let mut sums = vec![0; Counter::COUNT];
+    for vcpu in 0..region.layout().vcpus() {
+        let begun;
+        let from = match from {
+            Some(from) => from.get(vcpu),
+            None => {
+                begun = Counted::at(vm, vcpu, offset_of!(VcpuArea, begun))?;
+                begun.as_ref()
+            }
+        };
+        if let Some(from) = from {
+            let done = from.done_since(&region.counters(vcpu)?);
+            sums.iter_mut().zip(done).for_each(|(sum, n)| *sum += n);
+        }
+    }
+    let total = |counter: Counter| sums[counter.index()];
     Ok(IntervalVm {
         acquisitions: total(Counter::Acquisitions),
         contended: total(Counter::Lock(LockEvent::Contended)),

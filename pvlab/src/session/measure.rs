@@ -1,20 +1,24 @@
 //! The measurement, and the record of it.
 
 use super::absence::Found;
+use super::calibration;
 use super::intervals::Intervals;
 use super::live::{LOOK_EVERY, Live};
-use super::run::{POLL, Run, done, machines, seconds};
-use super::snapshot::{self, LongestWaits, VmSnapshot, ns, to_f64};
+use super::run::{Run, done, machines, seconds};
+use super::snapshot::{self, VmSnapshot, ns, to_f64};
 use super::surroundings::Counts;
 use super::{LiveVm, Observer, Options, RunError, look_every, tasks};
 use crate::record::{Absence, Record, Start, VmRecord};
 use crate::scenario::Length;
 use crate::trace::collect::COLLECT_EVERY;
-use guest::abi::{Task, VcpuArea, phase};
+use guest::abi::{VcpuArea, phase};
 use std::mem::offset_of;
 use std::pin::Pin;
 use std::time::Duration;
-use tokio::time::{Instant, Sleep, interval_at, sleep};
+use tokio::time::{Instant, Sleep, interval_at, sleep_until};
+
+/// If the measurement ends so soon after a statistics interval, that lasts until then.
+const AT_ONCE: Duration = Duration::from_millis(1);
 
 impl Run<'_> {
     pub(super) fn begin_measurement(&mut self) -> Result<Vec<VmSnapshot>, RunError> {
@@ -27,19 +31,20 @@ impl Run<'_> {
         self.snapshots()
     }
 
-    /// Waits until the measurement is over.
+    /// Waits until the measurement is over, which began at `begun`.
     pub(super) async fn measure(
         &mut self,
+        begun: Instant,
         options: &Options,
         observer: &mut dyn Observer,
+        reporter: &mut Intervals,
     ) -> Result<(), RunError> {
-        let begun = Instant::now();
         let duration = match self.scenario.length {
             Length::Duration(duration) => Some(duration),
             Length::Iterations(_) => None,
         };
         let never = Duration::from_secs(u32::MAX.into());
-        let end = sleep(duration.unwrap_or(never));
+        let end = sleep_until(begun + duration.unwrap_or(never));
         tokio::pin!(end);
         let stat = options.stat_interval.unwrap_or(never);
         let mut intervals = interval_at(Instant::now() + stat, stat);
@@ -47,7 +52,6 @@ impl Run<'_> {
         let live_every = if live.is_some() { LOOK_EVERY } else { never };
         let mut live_looks = interval_at(Instant::now() + live_every, live_every);
         live_looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut reporter = Intervals::begin(&self.vms)?;
         let look = look_every(self.scenario.machine);
         let mut looks = interval_at(Instant::now() + look, look);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -66,13 +70,13 @@ impl Run<'_> {
                     if postpone(&mut end, self.notice_absence()) {
                         continue;
                     }
-                    if options.stat_interval.is_some() {
-                        // The last, perhaps shorter, interval.
-                        reporter.report(&self.vms, &self.absences, observer)?;
-                    }
                     return Ok(());
                 }
                 _ = intervals.tick() => {
+                    // The last interval ends with the measurement.
+                    if duration.is_some_and(|all| begun.elapsed() + AT_ONCE >= all) {
+                        continue;
+                    }
                     if let Some(live) = &mut live {
                         let vms = (0..self.vms.len()).map(|vm| {
                             let (holder_preemptions, preempted) = live.take(vm)?;
@@ -105,25 +109,33 @@ impl Run<'_> {
         }
     }
 
-    /// Ends the measurement, waits until all vCPUs are done, and makes the record.
+    /// Whether vCPUs make a fixed number of acquisitions, and say when they began.
+    pub(super) fn fixed(&self) -> bool {
+        self.scenario.length.iterations() > 0 && self.scenario.bench.is_none()
+    }
+
+    /// Statistics intervals, of which the first begins with the measurement.
+    pub(super) fn intervals(&self, from: &[VmSnapshot]) -> Intervals {
+        Intervals::begin(from, self.fixed())
+    }
+
+    /// Ends the measurement, waits until all vCPUs are done, and makes the record. `last`: who is told the
+    /// last statistics interval.
     pub(super) async fn finish(
         mut self,
         start: Start,
         mut from: Vec<VmSnapshot>,
         interrupted: bool,
+        last: Option<(&mut Intervals, &mut dyn Observer)>,
     ) -> Result<Record, RunError> {
         self.notice_absence();
-        if self.scenario.length.iterations() > 0 {
-            for (from, vm) in from.iter_mut().zip(&self.vms) {
-                from.start_where_vcpus_did(&*vm.machine)?;
-            }
+        let mut begun = Vec::new();
+        for vm in self.vms.iter().filter(|_| self.fixed()) {
+            begun.push(snapshot::marks(&*vm.machine, offset_of!(VcpuArea, begun))?);
         }
         let to = self.snapshots()?;
-        let mut longest = Vec::new();
-        for vm in &self.vms {
-            let vcpus = 0..vm.machine.region().layout().vcpus();
-            let waits = vcpus.map(|vcpu| LongestWaits::of(&*vm.machine, vcpu));
-            longest.push(waits.collect::<Result<Vec<_>, _>>()?);
+        for ((from, begun), to) in from.iter_mut().zip(begun).zip(&to) {
+            from.start_where_vcpus_did(begun, to);
         }
         let mut threads = Vec::new();
         for (vm, from) in self.vms.iter().zip(&from) {
@@ -131,6 +143,9 @@ impl Run<'_> {
                 Some(bench) => tasks::threads(self.scenario, bench, vm, from.at)?,
                 None => Vec::new(),
             });
+        }
+        if interrupted && to.iter().zip(&from).all(|(to, from)| to.at == from.at) {
+            return Err(RunError::Interrupted);
         }
         let host = self.host.zip(Counts::take(self.scenario));
         let mut unknown = Vec::new();
@@ -143,9 +158,7 @@ impl Run<'_> {
             }
         }
         let ended = self.vms.first().map_or(0, |vm| vm.machine.host_now());
-        self.enter(phase::STOP)?;
-        self.kick_all()?;
-        self.wait_until(POLL, |run| run.all_are(Task::Done)).await?;
+        self.stop(interrupted).await?;
 
         if let Some(collector) = &mut self.collector {
             collector.end(ended, &machines(&self.vms))?;
@@ -160,8 +173,8 @@ impl Run<'_> {
                 spec,
                 &*vm.machine,
                 pair,
-                &longest[i],
                 vm.first,
+                self.calibration,
             )?;
             vms.push(VmRecord {
                 threads: std::mem::take(&mut threads[i]),
@@ -169,7 +182,7 @@ impl Run<'_> {
             });
         }
         tracing::debug!(elapsed = ?self.launched.elapsed(), "run is over");
-        Ok(Record {
+        let record = Record {
             scenario: self.scenario.clone(),
             start,
             measured_s: self.measured_s(&from, &to)?,
@@ -179,8 +192,14 @@ impl Run<'_> {
             surroundings: host.map(|(from, to)| from.until(to)),
             unknown,
             interrupted,
+            control_plane: self.control_plane().name(),
+            calibration: self.calibration.map(calibration::record),
             vms,
-        })
+        };
+        if let (Some((intervals, observer)), Some(vm)) = (last, self.vms.first()) {
+            intervals.end(&record, &self.absences, &*vm.machine, observer);
+        }
+        Ok(record)
     }
 
     /// Length of the measurement: between the snapshots, or, for a fixed number of acquisitions,

@@ -5,13 +5,17 @@
 //! that they get on.
 
 mod absence;
+mod calibration;
 mod control;
+mod counted;
 mod error;
 mod intervals;
 mod live;
 mod measure;
+mod room;
 mod run;
 mod snapshot;
+mod stop;
 mod surroundings;
 mod tasks;
 mod warm_up;
@@ -66,7 +70,7 @@ pub struct Interval {
 }
 
 /// What a VM did in an interval.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct IntervalVm {
     /// Lock acquisitions.
     pub acquisitions: u64,

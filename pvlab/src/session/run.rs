@@ -1,18 +1,20 @@
 //! A run under way: its VMs, what their vCPUs say, and whether they get on.
 
 use super::absence::{Absences, Found};
+use super::counted::Kinds;
 use super::snapshot::{VmSnapshot, to_f64};
 use super::surroundings::Counts;
 use super::{RunError, Stuck};
 use crate::machine::{self, Noise, RunningVm};
 use crate::scenario::{MachineKind, Scenario};
 use crate::trace::Collector;
-use guest::abi::{Task, VcpuArea};
+use guest::abi::{Costs, Task, VcpuArea};
 use std::mem::offset_of;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep};
 use vmm::Event;
+use vmm::sched::{ControlPlane, Precedence};
 
 /// How often to look whether vCPUs are prepared, or done.
 pub(crate) const POLL: Duration = Duration::from_micros(500);
@@ -26,7 +28,11 @@ pub(crate) struct Run<'a> {
     pub(crate) absences: Absences,
     /// The host's counts when the measurement began.
     pub(super) host: Option<Counts>,
-    _noise: Noise,
+    /// What work costs, once it is known.
+    pub(super) calibration: Option<Costs>,
+    noise: Option<Noise>,
+    /// Given up last: ending what comes before takes it. A simulated machine has no threads.
+    control: Option<ControlPlane>,
 }
 
 /// A VM and what is known of it.
@@ -46,7 +52,17 @@ impl<'a> Run<'a> {
         scenario: &'a Scenario,
         collector: Option<&'a mut Collector>,
     ) -> Result<Self, RunError> {
+        scenario.check()?;
         let records = collector.as_ref().map_or(0, |c| c.records());
+        let control = match scenario.machine {
+            MachineKind::Simulated => None,
+            MachineKind::Kvm | MachineKind::Threads => {
+                let threads = scenario.vcpus() + scenario.noise;
+                Some(ControlPlane::begin(
+                    threads.div_ceil(scenario.cpus.len().max(1)),
+                ))
+            }
+        };
         let launched = Instant::now();
         let mut vms = Vec::new();
         let mut first = 0;
@@ -65,12 +81,6 @@ impl<'a> Run<'a> {
             });
             first += vcpus;
         }
-        // A simulated machine has its own.
-        let noise = match scenario.machine {
-            MachineKind::Simulated => 0,
-            MachineKind::Kvm | MachineKind::Threads => scenario.noise,
-        };
-        let noise = Noise::start(noise, &scenario.cpus).map_err(RunError::Noise)?;
         Ok(Self {
             scenario,
             launched,
@@ -78,8 +88,28 @@ impl<'a> Run<'a> {
             collector,
             absences: Absences::new(usable_cpus(scenario)),
             host: None,
-            _noise: noise,
+            calibration: None,
+            noise: None,
+            control,
         })
+    }
+
+    /// What this thread's precedence over the vCPUs is made of.
+    pub(crate) fn control_plane(&self) -> Precedence {
+        let control = self.control.as_ref();
+        control.map_or(Precedence::Nothing, ControlPlane::precedence)
+    }
+
+    /// Lets threads that compete for the CPUs begin.
+    pub(super) fn make_noise(&mut self) -> Result<(), RunError> {
+        // A simulated machine has its own.
+        let noise = match self.scenario.machine {
+            MachineKind::Simulated => 0,
+            MachineKind::Kvm | MachineKind::Threads => self.scenario.noise,
+        };
+        let noise = Noise::start(noise, &self.scenario.cpus).map_err(RunError::Noise)?;
+        self.noise = Some(noise);
+        Ok(())
     }
 
     pub(crate) fn all_are(&self, task: Task) -> Result<bool, RunError> {
@@ -216,7 +246,7 @@ impl<'a> Run<'a> {
         Ok(self
             .vms
             .iter()
-            .map(|vm| VmSnapshot::take(&*vm.machine))
+            .map(|vm| VmSnapshot::take(&*vm.machine, Kinds::of(self.scenario)))
             .collect::<Result<_, _>>()?)
     }
 

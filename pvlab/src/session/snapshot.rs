@@ -1,13 +1,15 @@
 //! The state of all vCPUs at one moment. A measurement is the difference of two.
 
+use super::counted::{Counted, Kinds};
 use crate::machine::RunningVm;
-use crate::record::{Exclusion, VcpuRecord, VmRecord, Waits};
-use crate::scenario::{Mix, Scenario, VmSpec, whole_ns};
-use guest::abi::{Counter, VcpuArea};
+use crate::record::{Exclusion, VcpuRecord, VmRecord};
+use crate::scenario::{Scenario, VmSpec, whole_ns};
+use guest::abi::{Costs, Counter, Data, Sampled, Task, VcpuArea};
 use guest::hist::bucket_values;
 use guest::workload::turn;
 use std::collections::BTreeMap;
 use std::mem::offset_of;
+use std::ops::Range;
 use vmm::Region;
 use vmm::region::RegionError;
 use vmm::thread::ThreadStats;
@@ -20,9 +22,7 @@ pub(super) struct VmSnapshot {
 }
 
 struct VcpuSnapshot {
-    counters: Vec<u64>,
-    waits: Vec<u64>,
-    read_waits: Vec<u64>,
+    counted: Counted,
     thread: ThreadStats,
     steal: Option<u64>,
     exits: BTreeMap<String, u64>,
@@ -30,22 +30,20 @@ struct VcpuSnapshot {
 }
 
 impl VmSnapshot {
-    pub(super) fn take(vm: &dyn RunningVm) -> Result<Self, RegionError> {
+    pub(super) fn take(vm: &dyn RunningVm, kinds: Kinds) -> Result<Self, RegionError> {
         let region = vm.region();
         let count = region.layout().vcpus();
         // What rates are made of, as nearly at one time as can be; the rest may take longer.
         let at = vm.now();
-        let counters = (0..count)
-            .map(|vcpu| region.counters(vcpu))
+        let counted = (0..count)
+            .map(|vcpu| Counted::now(vm, vcpu, at, kinds))
             .collect::<Result<Vec<_>, _>>()?;
-        let vcpus = counters
+        let vcpus = counted
             .into_iter()
             .enumerate()
-            .map(|(vcpu, counters)| {
+            .map(|(vcpu, counted)| {
                 Ok(VcpuSnapshot {
-                    counters,
-                    waits: region.hist(vcpu, turn::HIST_WAIT)?,
-                    read_waits: region.hist(vcpu, turn::HIST_READ_WAIT)?,
+                    counted,
                     thread: vm.thread(vcpu),
                     steal: region.steal(vcpu)?.map(|(ns, _)| ns),
                     exits: vm.exits(vcpu),
@@ -56,22 +54,30 @@ impl VmSnapshot {
         Ok(Self { at, vcpus })
     }
 
-    /// Makes a fixed number of acquisitions exact: the snapshot was taken a moment before or after
-    /// each vCPU began to count.
-    pub(super) fn start_where_vcpus_did(&mut self, vm: &dyn RunningVm) -> Result<(), RegionError> {
-        for (vcpu, snapshot) in self.vcpus.iter_mut().enumerate() {
-            let word = |field| vm.region().vcpu_word(vcpu, field);
-            match word(offset_of!(VcpuArea, measured_from))? {
-                0 => {} // It had not begun, or began with nothing.
-                from => {
-                    snapshot.counters[Counter::Acquisitions.index()] = from;
-                    snapshot.counters[Counter::Reads.index()] =
-                        word(offset_of!(VcpuArea, measured_reads_from))?;
-                }
-            }
-        }
-        Ok(())
+    /// What each vCPU had counted.
+    pub(super) fn counted(&self) -> impl Iterator<Item = &Counted> {
+        self.vcpus.iter().map(|vcpu| &vcpu.counted)
     }
+
+    /// Makes a fixed number of acquisitions exact: this snapshot was taken a moment before or after each
+    /// vCPU began to count, which is where it says (`begun`, looked up before `to` was taken).
+    pub(super) fn start_where_vcpus_did(&mut self, begun: Marks, to: &Self) {
+        let starts = begun.iter().flatten().map(|begun| begun.at);
+        self.at = starts.min().unwrap_or(self.at);
+        for ((vcpu, begun), to) in self.vcpus.iter_mut().zip(begun).zip(&to.vcpus) {
+            // One that has not begun has done nothing.
+            vcpu.counted = begun.unwrap_or_else(|| to.counted.clone());
+        }
+    }
+}
+
+/// What each vCPU had counted at a mark of its own, if it has set that.
+pub(super) type Marks = Vec<Option<Counted>>;
+
+/// The marks of all vCPUs at the offset `mark` in their areas.
+pub(super) fn marks(vm: &dyn RunningVm, mark: usize) -> Result<Marks, RegionError> {
+    let vcpus = 0..vm.region().layout().vcpus();
+    vcpus.map(|vcpu| Counted::at(vm, vcpu, mark)).collect()
 }
 
 fn difference(
@@ -90,58 +96,15 @@ fn difference(
         .collect()
 }
 
-/// The longest waits of a vCPU in the measurement, in ticks, with one that has not ended yet.
-#[derive(Clone, Copy)]
-pub(super) struct LongestWaits {
-    /// Of acquisitions that were not for reading.
-    write: u64,
-    read: u64,
-}
-
-impl LongestWaits {
-    pub(super) fn of(vm: &dyn RunningVm, vcpu: usize) -> Result<Self, RegionError> {
-        let read = [
-            offset_of!(VcpuArea, read_wait_max),
-            offset_of!(VcpuArea, read_wait_since),
-        ];
-        Ok(Self {
-            write: longest_wait(vm, vcpu)?,
-            read: longest(vm, vcpu, read)?,
-        })
-    }
-}
-
-/// The longest wait of a vCPU for an acquisition that is not for reading (under torture, for any), in
-/// ticks, with one that has not ended yet.
+/// The longest wait of a vCPU under torture, in ticks, with one that has not ended yet.
 pub(crate) fn longest_wait(vm: &dyn RunningVm, vcpu: usize) -> Result<u64, RegionError> {
-    let fields = [
-        offset_of!(VcpuArea, wait_max),
-        offset_of!(VcpuArea, wait_since),
-    ];
-    longest(vm, vcpu, fields)
-}
-
-fn longest(vm: &dyn RunningVm, vcpu: usize, [max, since]: [usize; 2]) -> Result<u64, RegionError> {
     let word = |field| vm.region().vcpu_word(vcpu, field);
-    let done = word(max)?;
-    let going_on = match word(since)? {
+    let done = word(offset_of!(VcpuArea, wait_max))?;
+    let going_on = match word(offset_of!(VcpuArea, wait_since))? {
         0 => 0,
         since => vm.now().saturating_sub(since),
     };
     Ok(done.max(going_on))
-}
-
-fn waits(from: &[u64], to: &[u64], khz: u64, longest: u64) -> Waits {
-    let buckets = (0u16..)
-        .zip(to.iter().zip(from))
-        .map(|(bucket, (to, from))| (bucket, to.saturating_sub(*from)))
-        .filter(|&(_, n)| n > 0)
-        .collect();
-    Waits {
-        buckets,
-        khz,
-        max_ns: ns(longest, khz),
-    }
 }
 
 /// What vCPU `vcpu` did between two snapshots. `numbered` is its number through all VMs.
@@ -149,25 +112,17 @@ fn vcpu_record(
     scenario: &Scenario,
     khz: u64,
     (from, to): (&VcpuSnapshot, &VcpuSnapshot),
-    longest: LongestWaits,
     numbered: usize,
 ) -> VcpuRecord {
-    let counters = Counter::all()
-        .map(|counter| {
-            let i = counter.index();
-            let n = to.counters[i].saturating_sub(from.counters[i]);
-            (counter.name().to_owned(), n)
-        })
-        .filter(|&(_, n)| n > 0)
-        .collect();
-    let reads = scenario.workload.mix != Mix::Exclusive;
     let between =
         |figure: fn(&VcpuSnapshot) -> Option<u64>| Some(figure(to)?.saturating_sub(figure(from)?));
     VcpuRecord {
         cpu: scenario.cpu_of(numbered),
-        counters,
-        waits: waits(&from.waits, &to.waits, khz, longest.write),
-        read_waits: reads.then(|| waits(&from.read_waits, &to.read_waits, khz, longest.read)),
+        whole: from
+            .counted
+            .figures_until(&to.counted, Kinds::of(scenario), khz),
+        all_at_work: None,
+        finished_s: None,
         cpu_ns: between(|s| s.thread.cpu.map(whole_ns)),
         voluntary_switches: between(|s| s.thread.voluntary_switches),
         involuntary_switches: between(|s| s.thread.involuntary_switches),
@@ -180,6 +135,7 @@ fn vcpu_record(
             .as_ref()
             .zip(from.kvm.as_ref())
             .map(|(to, from)| difference(to, from)),
+        ..VcpuRecord::default()
     }
 }
 
@@ -189,30 +145,75 @@ pub(super) fn vm_record(
     spec: VmSpec,
     vm: &dyn RunningVm,
     (from, to): (&VmSnapshot, &VmSnapshot),
-    longest: &[LongestWaits],
     first: usize,
+    calibration: Option<Costs>,
 ) -> Result<VmRecord, RegionError> {
     let khz = vm.khz();
-    let vcpus = (from.vcpus.iter().zip(&to.vcpus))
+    let count = vm.region().layout().vcpus();
+    let mut vcpus = (from.vcpus.iter().zip(&to.vcpus))
         .enumerate()
-        .map(|(vcpu, pair)| vcpu_record(scenario, khz, pair, longest[vcpu], first + vcpu))
-        .collect();
-    let probe = |ticks: u64| to_f64(ticks) / 1024.0 * 1e6 / to_f64(khz);
+        .map(|(vcpu, pair)| {
+            Ok(VcpuRecord {
+                critical_ns: achieved(vm, vcpu..vcpu + 1, CRITICAL)?,
+                outside_ns: achieved(vm, vcpu..vcpu + 1, OUTSIDE)?,
+                ..vcpu_record(scenario, khz, pair, first + vcpu)
+            })
+        })
+        .collect::<Result<Vec<_>, RegionError>>()?;
+    let first_done_s = match scenario.length.iterations() {
+        0 => None,
+        _ if scenario.bench.is_some() => None,
+        _ => until_the_first_was_done(scenario, vm, (from, to), &mut vcpus)?,
+    };
     Ok(VmRecord {
         lock: spec.lock.name(),
-        exclusion: exclusion(vm)?,
-        critical_ns: median_ns(vm, turn::HIST_CRITICAL)?,
-        outside_ns: median_ns(vm, turn::HIST_OUTSIDE)?,
-        probe_ns: if scenario.latency {
-            Some(probe(median_word(vm, offset_of!(VcpuArea, probe_ticks))?))
-        } else {
-            None
-        },
+        exclusion: exclusion(scenario, vm)?,
+        critical_ns: achieved(vm, 0..count, CRITICAL)?,
+        outside_ns: achieved(vm, 0..count, OUTSIDE)?,
+        probe_ns: (calibration.filter(|_| scenario.latency))
+            .map(|costs| to_f64(costs.probe_ps) / 1024.0 / 1e3),
         most_used_lock: most_used_lock(vm.region())?,
         preempted_reported: vm.region().preempted_is_reported()?,
+        clock_khz: khz,
+        first_done_s,
         vcpus,
         threads: Vec::new(),
     })
+}
+
+/// Adds to the records of the vCPUs what they did until the first of them had made its fixed number of
+/// acquisitions; returns when that was, s, if it was.
+fn until_the_first_was_done(
+    scenario: &Scenario,
+    vm: &dyn RunningVm,
+    (from, to): (&VmSnapshot, &VmSnapshot),
+    vcpus: &mut [VcpuRecord],
+) -> Result<Option<f64>, RegionError> {
+    let seconds = |at: u64| to_f64(at.saturating_sub(from.at)) / (to_f64(vm.khz()) * 1e3);
+    let mut first = u64::MAX;
+    for (number, vcpu) in vcpus.iter_mut().enumerate() {
+        let finished = vm
+            .region()
+            .vcpu_word(number, offset_of!(VcpuArea, finished))?;
+        // The run may have been interrupted, and this done while it was stopped.
+        if finished > 0 && finished <= to.at {
+            first = first.min(finished);
+            vcpu.finished_s = Some(seconds(finished));
+        }
+    }
+    if first == u64::MAX {
+        return Ok(None);
+    }
+    let marks = marks(vm, offset_of!(VcpuArea, first_done))?;
+    let pairs = from.vcpus.iter().zip(&to.vcpus);
+    for ((vcpu, mark), (from, to)) in vcpus.iter_mut().zip(marks).zip(pairs) {
+        // One that had not noticed was in the same turn as when the first was done.
+        let mark = mark.filter(|mark| mark.at <= to.counted.at);
+        let until = mark.as_ref().unwrap_or(&to.counted);
+        let kinds = Kinds::of(scenario);
+        vcpu.all_at_work = Some(from.counted.figures_until(until, kinds, vm.khz()));
+    }
+    Ok(Some(seconds(first)))
 }
 
 /// What each of the locks has counted.
@@ -231,35 +232,62 @@ fn most_used_lock(region: &Region) -> Result<Option<f64>, RegionError> {
 }
 
 /// The check of mutual exclusion. All vCPUs have stopped.
-pub(super) fn exclusion(vm: &dyn RunningVm) -> Result<Exclusion, RegionError> {
+pub(super) fn exclusion(scenario: &Scenario, vm: &dyn RunningVm) -> Result<Exclusion, RegionError> {
     let region = vm.region();
-    let (mut acquisitions, mut violations) = (0, 0);
+    // A vCPU has a turn under way in each of its contexts, or for each of its tasks.
+    let contexts = u64::from(scenario.workload.contexts);
+    let turns = contexts.max(region.layout().tasks_per_vcpu() as u64);
+    let (mut acquisitions, mut violations, mut ended_early) = (0, 0, 0);
     for vcpu in 0..region.layout().vcpus() {
+        ended_early += u64::from(region.task(vcpu)? != Task::Done);
         let counters = region.counters(vcpu)?;
         acquisitions += counters[Counter::Acquisitions.index()]
             .saturating_sub(counters[Counter::Reads.index()]);
         violations += counters[Counter::Violations.index()];
     }
+    let checked = region.data()? != Data::None;
+    let counted = entries(region)?.iter().sum();
     Ok(Exclusion {
         acquisitions,
-        entries: entries(region)?.iter().sum(),
-        violations,
+        entries: checked.then_some(counted),
+        violations: checked.then_some(violations),
+        cut_off: ended_early * turns,
     })
 }
 
-fn median_word(vm: &dyn RunningVm, field: usize) -> Result<u64, RegionError> {
-    let count = vm.region().layout().vcpus();
-    let mut words = (0..count)
-        .map(|vcpu| vm.region().vcpu_word(vcpu, field))
-        .collect::<Result<Vec<_>, _>>()?;
-    words.sort_unstable();
-    Ok(words[count / 2])
+/// What is looked at now and then: where its mean is kept, and its histogram.
+type Looked = (usize, usize);
+
+const CRITICAL: Looked = (offset_of!(VcpuArea, section), turn::HIST_CRITICAL);
+const OUTSIDE: Looked = (offset_of!(VcpuArea, outside), turn::HIST_OUTSIDE);
+
+/// The mean over these vCPUs, in ns, of what was not interrupted; or the median of all, warm-up included, if
+/// nearly everything was.
+fn achieved(
+    vm: &dyn RunningVm,
+    vcpus: Range<usize>,
+    (place, hist): Looked,
+) -> Result<Option<f64>, RegionError> {
+    let (mut count, mut ticks) = (0, 0);
+    for vcpu in vcpus.clone() {
+        let word = |field| vm.region().vcpu_word(vcpu, place + field);
+        count += word(offset_of!(Sampled, count))?;
+        ticks += word(offset_of!(Sampled, ticks))?;
+    }
+    if count > 0 {
+        return Ok(Some(to_f64(ticks) / to_f64(count) * 1e6 / to_f64(vm.khz())));
+    }
+    median_ns(vm, vcpus, hist)
 }
 
-/// The median of a histogram over all vCPUs, in ns: the middle of the bucket it falls into.
-fn median_ns(vm: &dyn RunningVm, hist: usize) -> Result<Option<f64>, RegionError> {
+/// The median of a histogram over these vCPUs, in ns: the middle of the bucket it falls into.
+fn median_ns(
+    vm: &dyn RunningVm,
+    vcpus: Range<usize>,
+    hist: usize,
+) -> Result<Option<f64>, RegionError> {
     let mut sums: Vec<u64> = Vec::new();
-    for vcpu in 0..vm.region().layout().vcpus() {
+    for vcpu in vcpus {
         let counts = vm.region().hist(vcpu, hist)?;
         sums.resize(counts.len(), 0);
         sums.iter_mut().zip(counts).for_each(|(sum, n)| *sum += n);

@@ -3,7 +3,7 @@
 use super::count::{Count, exclusive};
 use super::late::Lateness;
 use super::pauses::Pauses;
-use super::shuffle::{Scheduling, shuffle};
+use super::shuffle::{schedule, shuffle};
 use super::stop::{End, stop, wake_pausing};
 use super::watch::Watch;
 use super::{Interval, Record, Thread};
@@ -50,12 +50,10 @@ pub fn run(
                 () = &mut signalled => return Err(RunError::Interrupted),
                 prepared = prepared(&mut run) => prepared?,
             }
-            let scheduling = Scheduling::begin(&run, torture)?;
-            let record = Test::begin(run, torture, observer)?
+            schedule(&run, torture)?;
+            Test::begin(run, torture, observer)?
                 .carry_out(stat_interval, &mut signalled)
-                .await;
-            drop(scheduling);
-            record
+                .await
         })
     })
 }

@@ -6,43 +6,20 @@ use vmm::thread::{set_fifo, set_nice};
 
 /// Niceness of the threads, as of locktorture's.
 const NICE: i32 = 19;
-/// Real-time priority of writers, if they have one, and of the control plane then: it must get a
-/// CPU from them.
+/// Real-time priority of writers, if they have one: less than that of the control plane
+/// ([`vmm::sched`]), which must get a CPU from them.
 const WRITERS: i32 = 1;
-const CONTROL: i32 = 2;
 
-/// The scheduling of a test's threads. Dropping it makes the calling thread an ordinary one again.
-pub(super) struct Scheduling {
-    fifo: bool,
-}
-
-impl Scheduling {
-    /// Sets it up.
-    pub(super) fn begin(run: &Run<'_>, torture: &Torture) -> Result<Self, RunError> {
-        let this = Self {
-            fifo: torture.writer_fifo,
-        };
-        if this.fifo {
-            set_fifo(None, Some(CONTROL)).map_err(RunError::Fifo)?;
-        }
-        for (vcpu, tid) in tids(run) {
-            if this.fifo && vcpu < run.scenario.writers() {
-                set_fifo(Some(tid), Some(WRITERS)).map_err(RunError::Fifo)?;
-            } else {
-                set_nice(tid, NICE).map_err(RunError::Scheduling)?;
-            }
-        }
-        Ok(this)
-    }
-}
-
-impl Drop for Scheduling {
-    fn drop(&mut self) {
-        if self.fifo {
-            // It can fail only if there is no such thread.
-            let _ = set_fifo(None, None);
+/// Sets up the scheduling of a test's threads.
+pub(super) fn schedule(run: &Run<'_>, torture: &Torture) -> Result<(), RunError> {
+    for (vcpu, tid) in tids(run) {
+        if torture.writer_fifo && vcpu < run.scenario.writers() {
+            set_fifo(tid, WRITERS).map_err(RunError::Fifo)?;
+        } else {
+            set_nice(tid, NICE).map_err(RunError::Scheduling)?;
         }
     }
+    Ok(())
 }
 
 /// Moves all threads to all CPUs but one: each in turn, and after the last none is left out for once,

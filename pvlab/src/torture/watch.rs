@@ -2,15 +2,15 @@
 
 use super::Starved;
 use super::count::{acquisitions, waiting_since};
+use crate::analysis::starves;
 use crate::session::{Run, RunError, Stuck, Watched, ns};
 use guest::abi::Task;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A thread starves if it has waited for this long (or never gets the lock in the whole test),
+/// A thread starves if it has waited for this long (or never gets the lock in the whole test), while it
+/// [`starves`] for what the others made meanwhile.
 const STARVED_AFTER: Duration = Duration::from_secs(1);
-/// while the others made this many acquisitions, each, on average. Where waiters queue it is about one.
-const STARVED_WHILE: u64 = 20;
 
 /// If all are halted for this long, and not all of them in a pause, then nobody will ever kick them: what
 /// is done next in the guest would have to be done by one that runs.
@@ -103,7 +103,7 @@ impl Watch {
         let waited = waited.saturating_sub(spell.paused);
         let others = others - spell.others_before;
         let long = waited >= STARVED_AFTER || (last && own == 0);
-        if long && others >= STARVED_WHILE * (vcpus - 1).max(1) {
+        if long && starves(0, others, (vcpus - 1).max(1)) {
             let now = Starved {
                 waited_s: waited.as_secs_f64(),
                 others,

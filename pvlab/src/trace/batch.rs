@@ -3,7 +3,7 @@
 use super::Event;
 use super::header::End;
 use super::sink::{Sink, WriteError};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
 /// Events handed over at a time.
@@ -21,15 +21,24 @@ pub struct Batched {
 }
 
 impl Batched {
-    /// In front of `sink`.
-    pub fn before(sink: Box<dyn Sink>) -> Self {
+    /// Puts it in front of `sink`, or leaves that alone if there can be no other thread.
+    pub fn before(sink: Box<dyn Sink>) -> Box<dyn Sink> {
         let (sender, receiver) = sync_channel(WAITING);
-        let thread = std::thread::spawn(move || encode(sink, &receiver));
-        Self {
+        // Not moved into the thread: one that cannot be made does not give it back.
+        let (give, take) = channel::<Box<dyn Sink>>();
+        let thread = std::thread::Builder::new()
+            .name("trace encoder".to_owned())
+            .spawn(move || encode(take.recv().map_err(|_| WriteError::Ended)?, &receiver));
+        let Ok(thread) = thread else {
+            return sink;
+        };
+        // The thread waits for it.
+        let _ = give.send(sink);
+        Box::new(Self {
             batch: Vec::with_capacity(BATCH),
             sender: Some(sender),
             thread: Some(thread),
-        }
+        })
     }
 
     fn hand_over(&mut self) -> Result<(), WriteError> {
@@ -136,7 +145,7 @@ mod tests {
     #[test]
     fn all_events_arrive_in_order() {
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let mut sink = Box::new(Batched::before(Box::new(Times(Arc::clone(&seen)))));
+        let mut sink = Batched::before(Box::new(Times(Arc::clone(&seen))));
         (0..19_000).for_each(|at| sink.event(&event(at)).unwrap());
         assert_eq!(sink.finish(End::default()).unwrap().events, 19_000);
         assert!(seen.lock().unwrap().iter().copied().eq(0..19_000));
@@ -145,7 +154,7 @@ mod tests {
     #[test]
     fn an_error_comes_back_and_what_was_before_it_is_kept() {
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let mut sink = Box::new(Batched::before(Box::new(Times(Arc::clone(&seen)))));
+        let mut sink = Batched::before(Box::new(Times(Arc::clone(&seen))));
         let told = (0..1_000_000).find_map(|at| sink.event(&event(at)).err());
         assert!(
             matches!(told, Some(WriteError::Order { at: 20_000, .. })),

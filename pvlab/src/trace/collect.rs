@@ -3,9 +3,10 @@
 
 use super::Place;
 use super::fit::Pairs;
-use super::spool::{Source, Spool};
+use super::spool::{Source, Spool, SpoolError};
 use crate::machine::{RunningVm, Switches};
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 use vmm::host_trace::{ExitReason, HostStep};
 use vmm::region::RegionError;
@@ -21,18 +22,17 @@ pub(crate) const COLLECT_EVERY: Duration = Duration::from_millis(40);
 /// Why a trace could not be collected.
 #[derive(Debug, thiserror::Error)]
 pub enum CollectError {
-    /// The temporary file cannot be made, written or read.
-    #[error("cannot keep the trace in a temporary file in {}: {}; make room there, or set TMPDIR",
-        spool_directory(), .0)]
+    /// No temporary file can be made.
+    #[error("cannot make a temporary file for the trace in {0}; make room there, or set TMPDIR")]
+    NoSpool(#[from] SpoolError),
+    /// The temporary file cannot be written or read.
+    #[error("cannot keep the trace in a temporary file: {}; make room in {}, or set TMPDIR",
+        .0, std::env::temp_dir().display())]
     Spool(#[from] io::Error),
     /// Guest memory could not be read, or the temporary file not written.
     #[error("cannot take the trace from the guest: {}; if there is no room in {}, set TMPDIR",
-        .0, spool_directory())]
+        .0, std::env::temp_dir().display())]
     Region(#[from] RegionError),
-}
-
-fn spool_directory() -> String {
-    std::env::temp_dir().display().to_string()
 }
 
 /// Collects a trace.
@@ -73,12 +73,18 @@ impl Traced {
 impl Collector {
     /// A collector for rings of `records` records, a power of two.
     ///
+    /// Until the run is over the trace is in a temporary file, eight bytes for each event: in TMPDIR, and
+    /// when there is no room there, in the first of the `spare` directories that has some.
+    ///
     /// # Errors
     /// If there is no room for a temporary file.
-    pub fn new(records: usize) -> Result<Self, CollectError> {
+    pub fn new(
+        records: usize,
+        spare: impl IntoIterator<Item = PathBuf>,
+    ) -> Result<Self, CollectError> {
         Ok(Self {
             records,
-            spool: Spool::new()?,
+            spool: Spool::new([std::env::temp_dir()].into_iter().chain(spare))?,
             pairs: Pairs::default(),
             vms: Vec::new(),
             began: 0,

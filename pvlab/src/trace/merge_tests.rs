@@ -5,7 +5,7 @@ use pvlock::TraceEvent;
 
 /// A collector with a clock of 1 GHz whose trace began at tick 1,000,000 and ended a second later.
 fn collector(offsets: &[u64]) -> Collector {
-    let mut collector = Collector::new(16).unwrap();
+    let mut collector = Collector::new(16, []).unwrap();
     for i in 0..10u64 {
         collector
             .pairs

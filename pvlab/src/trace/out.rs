@@ -1,7 +1,8 @@
 //! Writes a file's bytes on a thread of its own.
 //!
 //! Making the events' packets takes less time than the kernel needs to copy them into its page cache.
-//! With both at the same time a trace is written about twice as fast.
+//! With both at the same time a trace is written about twice as fast. Where there can be no other thread,
+//! this one writes.
 
 use super::sink::WriteError;
 use std::io::{self, Write};
@@ -22,35 +23,62 @@ pub(super) struct Out {
     /// Bytes handed over, and known to be written.
     sent: u64,
     written: u64,
-    under_way: usize,
-    /// To the thread; `None` once it has ended.
-    work: Option<Sender<Vec<u8>>>,
+    way: Way,
+}
+
+/// How bytes get to the stream.
+enum Way {
+    /// By the thread.
+    Thread(Writer),
+    /// At once.
+    Direct(Box<dyn Write + Send>),
+    /// No more.
+    Closed,
+}
+
+/// The thread.
+struct Writer {
+    work: Sender<Vec<u8>>,
     done: Receiver<Done>,
-    thread: Option<JoinHandle<()>>,
+    under_way: usize,
+    thread: JoinHandle<()>,
 }
 
 /// What the thread made of a buffer: bytes written, and the buffer for the next ones.
 struct Done(u64, io::Result<Vec<u8>>);
 
 impl Out {
-    pub(super) fn new(stream: Box<dyn Write + Send>, name: String) -> Result<Self, WriteError> {
+    pub(super) fn new(stream: Box<dyn Write + Send>, name: String) -> Self {
         let (work, jobs) = channel();
         let (reply, done) = channel();
+        // Not moved into the thread: one that cannot be made does not give it back.
+        let (give, take) = channel();
         let thread = std::thread::Builder::new()
             .name("trace writer".to_owned())
-            .spawn(move || write_all(stream, &jobs, &reply));
-        match thread {
-            Ok(thread) => Ok(Self {
-                buffer: empty(),
-                name,
-                sent: 0,
-                written: 0,
-                under_way: 0,
-                work: Some(work),
-                done,
-                thread: Some(thread),
-            }),
-            Err(source) => Err(WriteError::Create { name, source }),
+            .spawn(move || {
+                if let Ok(stream) = take.recv() {
+                    write_all(stream, &jobs, &reply);
+                }
+            });
+        let way = match thread {
+            Ok(thread) => {
+                // The thread waits for it.
+                let _ = give.send(stream);
+                Way::Thread(Writer {
+                    work,
+                    done,
+                    under_way: 0,
+                    thread,
+                })
+            }
+            Err(_) => Way::Direct(stream),
+        };
+        Self {
+            buffer: empty(),
+            name,
+            sent: 0,
+            written: 0,
+            way,
         }
     }
 
@@ -71,54 +99,86 @@ impl Out {
     /// Writes the buffer, and waits until everything is written.
     pub(super) fn write_out(&mut self) -> Result<(), WriteError> {
         self.hand_over()?;
-        while self.under_way > 0 {
-            self.take_back()?;
+        while let Way::Thread(writer) = &mut self.way
+            && writer.under_way > 0
+        {
+            let done = writer.take_back();
+            self.settle(done)?;
         }
         Ok(())
     }
 
     #[cold]
     fn hand_over(&mut self) -> Result<(), WriteError> {
-        let next = if self.under_way < UNDER_WAY {
-            empty()
-        } else {
-            self.take_back()?
+        let next = match &mut self.way {
+            Way::Thread(writer) if writer.under_way < UNDER_WAY => empty(),
+            Way::Thread(writer) => {
+                let done = writer.take_back();
+                self.settle(done)?
+            }
+            Way::Direct(stream) => {
+                let mut written = 0;
+                let result = write(stream, &self.buffer, &mut written);
+                let mut buffer = std::mem::take(&mut self.buffer);
+                self.sent += buffer.len() as u64;
+                buffer.clear();
+                self.buffer = self.settle(Done(written as u64, result.map(|()| buffer)))?;
+                return Ok(());
+            }
+            Way::Closed => return Err(self.failed(ended())),
         };
         let full = std::mem::replace(&mut self.buffer, next);
         self.sent += full.len() as u64;
-        if self
-            .work
-            .as_ref()
-            .is_some_and(|work| work.send(full).is_ok())
-        {
-            self.under_way += 1;
-            return Ok(());
+        if let Way::Thread(writer) = &mut self.way {
+            if writer.work.send(full).is_ok() {
+                writer.under_way += 1;
+                return Ok(());
+            }
+            // The thread has ended. One of its replies tells why.
+            while let Way::Thread(writer) = &mut self.way
+                && writer.under_way > 0
+            {
+                let done = writer.take_back();
+                self.settle(done)?;
+            }
         }
-        // The thread has ended. One of its replies tells why.
-        while self.under_way > 0 {
-            self.take_back()?;
-        }
-        Err(self.failed(io::ErrorKind::BrokenPipe.into()))
+        Err(self.failed(ended()))
     }
 
-    /// Waits for a buffer to be written.
-    fn take_back(&mut self) -> Result<Vec<u8>, WriteError> {
-        let Ok(Done(written, result)) = self.done.recv() else {
-            return Err(self.failed(io::ErrorKind::BrokenPipe.into()));
-        };
-        self.under_way -= 1;
+    /// Counts what has been written. Yields the buffer back.
+    fn settle(&mut self, done: Done) -> Result<Vec<u8>, WriteError> {
+        let Done(written, result) = done;
         self.written += written;
         result.map_err(|source| self.failed(source))
     }
 
     /// Nothing more can be written.
     fn failed(&mut self, source: io::Error) -> WriteError {
-        self.work = None;
-        self.under_way = 0;
+        self.close();
         WriteError::Write {
             name: self.name.clone(),
             source,
             written: self.written,
+        }
+    }
+
+    fn close(&mut self) {
+        if let Way::Thread(writer) = std::mem::replace(&mut self.way, Way::Closed) {
+            drop(writer.work);
+            let _ = writer.thread.join();
+        }
+    }
+}
+
+impl Writer {
+    /// Waits for a buffer to be written.
+    fn take_back(&mut self) -> Done {
+        match self.done.recv() {
+            Ok(done) => {
+                self.under_way -= 1;
+                done
+            }
+            Err(_) => Done(0, Err(ended())),
         }
     }
 }
@@ -126,15 +186,16 @@ impl Out {
 impl Drop for Out {
     /// Keeps what a trace has gathered that ends before its end is written.
     fn drop(&mut self) {
-        if self.work.is_some() {
+        if !matches!(self.way, Way::Closed) {
             // There is nobody left to tell.
             let _ = self.write_out();
         }
-        self.work = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.close();
     }
+}
+
+fn ended() -> io::Error {
+    io::Error::other("its writer has ended")
 }
 
 fn empty() -> Vec<u8> {

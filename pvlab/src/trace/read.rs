@@ -3,8 +3,9 @@
 //! What kind a file is, is seen from its content. A file that ends early is read as far as it goes,
 //! and the [`Summary`] says so.
 
-use super::header::{End, Header, SCHEMA_KIND, SCHEMA_VERSION};
+use super::header::{End, Header, SCHEMA_KIND, SCHEMA_VERSION, Sizes};
 use super::{Event, What, perfetto, raw};
+use crate::publish::DASH;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
@@ -45,11 +46,16 @@ impl Summary {
     }
 }
 
-/// Reads the file and hands every event to `on_event`, in the order of time.
+/// Reads the file, or standard input if it is called `-`, and hands every event to `on_event`, in the
+/// order of time.
 ///
 /// # Errors
 /// See [`ReadError`]. Events before a fault have been handed over by then.
 pub fn read(path: &Path, on_event: impl FnMut(&Header, &Event)) -> Result<Summary, ReadError> {
+    if path == Path::new(DASH) {
+        let mut input = BufReader::with_capacity(BUFFER, io::stdin().lock());
+        return read_from(&mut input, on_event).map_err(|fault| fault.of("standard input".into()));
+    }
     let name = path.display().to_string();
     let file = File::open(path).map_err(|source| ReadError::Open {
         name: name.clone(),
@@ -170,7 +176,7 @@ impl From<io::Error> for Fault {
 
 /// A trace being read.
 pub(super) struct Reading<F> {
-    header: Option<Header>,
+    header: Option<(Header, Sizes)>,
     on_event: F,
     last: u64,
     events: u64,
@@ -190,20 +196,20 @@ impl<F: FnMut(&Header, &Event)> Reading<F> {
         let header: Header =
             serde_json::from_value(json).map_err(|why| damaged(why.to_string()))?;
         header.check().map_err(|why| damaged(why.to_string()))?;
-        Ok(self.header.insert(header))
+        let sizes = Sizes::of(&header);
+        Ok(&self.header.insert((header, sizes)).0)
     }
 
     /// Takes an event, or says what is wrong with it.
     pub(super) fn event(&mut self, event: &Event) -> Result<(), String> {
-        let Some(header) = &self.header else {
+        let Some((header, sizes)) = &self.header else {
             return Err("an event before the header".to_owned());
         };
-        if !header.has(event.place) {
-            return Err(format!(
-                "the header has no vCPU {} of VM {}",
-                event.place.vcpu, event.place.vm
-            ));
+        if self.events == 0 {
+            let clock = header.check_clock();
+            clock.map_err(|why| format!("a time, but of the header: {why}"))?;
         }
+        sizes.check(event).map_err(|lack| lack.to_string())?;
         if event.at < self.last {
             return Err(format!(
                 "an event at {} ns comes after one at {} ns",
@@ -247,7 +253,7 @@ impl<F: FnMut(&Header, &Event)> Reading<F> {
             return Err(Fault::at("its end".to_owned(), why));
         }
         Ok(Summary {
-            header: self.header.ok_or(Fault::NoHeader)?,
+            header: self.header.ok_or(Fault::NoHeader)?.0,
             end_ns,
             complete: self.end.is_some(),
             events: self.events,
@@ -261,12 +267,17 @@ impl<F: FnMut(&Header, &Event)> Reading<F> {
 /// Whether the schema is one that can be read.
 pub(super) fn check_schema(schema: &str) -> Result<(), Fault> {
     let Some(version) = schema.strip_prefix(SCHEMA_KIND) else {
-        return Err(Fault::Foreign(format!("a report ({schema}),")));
+        return Err(Fault::Foreign(format!("a report ({}),", short(schema))));
     };
     match version.parse::<u32>() {
         Ok(SCHEMA_VERSION) => Ok(()),
-        _ => Err(Fault::Newer(version.chars().take(20).collect())),
+        _ => Err(Fault::Newer(short(version))),
     }
+}
+
+/// The beginning of what somebody wrote, fit for a line.
+fn short(text: &str) -> String {
+    text.escape_debug().take(40).collect()
 }
 
 /// JSON that is no header.

@@ -2,9 +2,9 @@
 //!
 //! Nothing is kept but a few buffers, however long the trace. What is written stays, whatever happens
 //! afterwards, and can be read: every file begins with its header, and only its end tells that it is
-//! complete.
+//! complete. Nothing is sought in, so that a pipe will do.
 
-use super::header::{End, Header, HeaderError};
+use super::header::{End, Header, HeaderError, Lack, Sizes};
 use super::out::Out;
 use super::{Event, Place, What, perfetto, raw};
 use std::fs::File;
@@ -64,7 +64,7 @@ pub fn to(
     header: &Header,
 ) -> Result<Box<dyn Sink>, WriteError> {
     header.check().map_err(WriteError::Header)?;
-    let out = Out::new(stream, name)?;
+    let out = Out::new(stream, name);
     let mut sink: Box<dyn Sink> = match format {
         Format::Perfetto => Box::new(perfetto::Writer::new(out, header)?),
         Format::JsonLines => Box::new(raw::Writer::new(out, header)?),
@@ -77,7 +77,7 @@ pub fn to(
 /// Why a trace file could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// It cannot be created, or no thread to write it.
+    /// It cannot be created.
     #[error("cannot create {name}: {source}; name another file with -o")]
     Create {
         /// The file.
@@ -115,6 +115,24 @@ pub enum WriteError {
     /// An event of a vCPU that the header does not have.
     #[error("cannot write the trace: it has no vCPU {} of VM {}", .0.vcpu, .0.vm)]
     NoSuchVcpu(Place),
+    /// An event about something else that the header does not have.
+    #[error("cannot write the trace: {0}")]
+    Lack(#[source] Lack),
+}
+
+impl WriteError {
+    /// Why, without where.
+    pub fn why(&self) -> String {
+        match self {
+            Self::Create { source, .. } | Self::Write { source, .. } => source.to_string(),
+            other => other.to_string(),
+        }
+    }
+
+    /// Whether its reader has had enough of it.
+    pub fn is_reader_gone(&self) -> bool {
+        matches!(self, Self::Write { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
+    }
 }
 
 fn kept(written: u64) -> String {
@@ -126,8 +144,7 @@ fn kept(written: u64) -> String {
 
 /// What every writer checks and counts.
 pub(super) struct Progress {
-    /// Number of vCPUs of each VM.
-    vcpus: Vec<usize>,
+    sizes: Sizes,
     /// Time of the last event.
     last: u64,
     events: u64,
@@ -137,7 +154,7 @@ pub(super) struct Progress {
 impl Progress {
     pub(super) fn new(header: &Header) -> Self {
         Self {
-            vcpus: header.vms.iter().map(|vm| vm.vcpus.len()).collect(),
+            sizes: Sizes::of(header),
             last: 0,
             events: 0,
             dropped: 0,
@@ -153,10 +170,10 @@ impl Progress {
                 before: self.last,
             });
         }
-        let vcpus = self.vcpus.get(usize::from(event.place.vm));
-        if vcpus.is_none_or(|&vcpus| usize::from(event.place.vcpu) >= vcpus) {
-            return Err(WriteError::NoSuchVcpu(event.place));
-        }
+        self.sizes.check(event).map_err(|lack| match lack {
+            Lack::Vcpu(place) => WriteError::NoSuchVcpu(place),
+            other => WriteError::Lack(other),
+        })?;
         self.last = event.at;
         self.events += 1;
         if let What::Gap { dropped } = event.what {

@@ -2,7 +2,11 @@
 #![allow(clippy::unwrap_used)]
 #![allow(dead_code, reason = "each test uses some of it")]
 
-use std::process::{Command, Output};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::Read;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// The command with the words of `line`.
 pub(crate) fn command(line: &str) -> Command {
@@ -26,4 +30,47 @@ pub(crate) fn stderr(output: &Output) -> &str {
 
 pub(crate) fn json(text: &str) -> serde_json::Value {
     serde_json::from_str(text).unwrap()
+}
+
+/// The command, begun, with both outputs in pipes.
+pub(crate) fn begin(line: &str) -> Child {
+    let mut command = command(line);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+pub(crate) fn send(child: &Child, signal: Signal) {
+    let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
+}
+
+/// Waits for the end, which must come within `limit`: the exit code, standard output (unless somebody else
+/// reads it) and standard error.
+pub(crate) fn end_within(mut child: Child, limit: Duration) -> (Option<i32>, String, String) {
+    fn text(stream: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
+        std::thread::spawn(|| {
+            let mut text = String::new();
+            if let Some(mut stream) = stream {
+                stream.read_to_string(&mut text).unwrap();
+            }
+            text
+        })
+    }
+    let (out, errors) = (text(child.stdout.take()), text(child.stderr.take()));
+    let deadline = Instant::now() + limit;
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if Instant::now() > deadline {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!(
+                "it did not end within {limit:?}: {}",
+                errors.join().unwrap()
+            );
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    (status.code(), out.join().unwrap(), errors.join().unwrap())
 }

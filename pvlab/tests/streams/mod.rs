@@ -226,17 +226,18 @@ pub(crate) fn nonsense(seed: u64, count: usize) -> Vec<Event> {
             };
             let vm: u16 = random.small(2);
             let vcpu = random.small(if vm == 0 { 3 } else { 2 });
-            event(at, vm, vcpu, anything(&mut random))
+            let (vcpus, locks) = if vm == 0 { (3, 2) } else { (2, 1) };
+            event(at, vm, vcpu, anything(&mut random, vcpus, locks))
         })
         .collect()
 }
 
-fn anything(random: &mut Random) -> What {
+fn anything(random: &mut Random, vcpus: u64, locks: u64) -> What {
     use TraceEvent::*;
     let step = match random.below(22) {
         0 | 1 => Start,
         2 => QueuedBehind(None),
-        3 => QueuedBehind(Some(random.sized() as u32)),
+        3 => QueuedBehind(Some(random.small(vcpus))),
         4 => QueuedWithTicket(random.sized() as u16),
         5 | 6 => Head,
         7 => HaltQueued,
@@ -245,8 +246,8 @@ fn anything(random: &mut Random) -> What {
         10 => Spurious,
         11 | 12 => Acquired(How::ALL[random.small::<usize>(4)]),
         13 | 14 => Release,
-        15 => Kick(random.small(4)),
-        16 => Yield(random.sized() as u32),
+        15 => Kick(random.small(vcpus)),
+        16 => Yield(random.small(vcpus)),
         17 => {
             return What::SwitchIn {
                 cpu: random.small(3),
@@ -265,7 +266,7 @@ fn anything(random: &mut Random) -> What {
         }
     };
     What::Lock {
-        lock: random.small(3),
+        lock: random.small(locks),
         step,
     }
 }

@@ -1,14 +1,43 @@
-// Each thread that uses a lock is a CPU.
+// Each thread that uses a lock is a CPU, until it ends.
 use pvlock::atomic::{ConstZero, Watch};
 use pvlock::pv_hash::{HashSlot, slots_for};
 use pvlock::word::PortableWord;
 use pvlock::{LockEvent, PerCpu, Platform};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex};
+use std::sync::{Condvar, Mutex, PoisonError};
 
 pub(crate) struct Threads;
 
+// How many threads may use locks at the same time.
 const CPUS: usize = 8;
+
+// CPU numbers in use.
+static TAKEN: Mutex<[bool; CPUS]> = Mutex::new([false; CPUS]);
+
+// A thread's CPU number.
+struct Cpu(usize);
+
+impl Cpu {
+    fn take() -> Self {
+        let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = taken.iter().position(|taken| !taken);
+        let Some(cpu) = free else {
+            drop(taken);
+            panic!("{CPUS} threads use locks already, and none has ended; raise CPUS for more");
+        };
+        taken[cpu] = true;
+        Self(cpu)
+    }
+}
+
+impl Drop for Cpu {
+    // The next thread gets the number, unless a lock that this one has never released needs it still.
+    fn drop(&mut self) {
+        if PER_CPU[self.0].nodes[0].in_use.load(Ordering::Relaxed) == 0 {
+            TAKEN.lock().unwrap_or_else(PoisonError::into_inner)[self.0] = false;
+        }
+    }
+}
 
 // What the locks keep per CPU; all zeros is its initial state.
 static PER_CPU: [PerCpu<Threads>; CPUS] = [const { PerCpu::ZERO }; CPUS];
@@ -17,15 +46,18 @@ static PV_HASH: [HashSlot<Threads>; slots_for(CPUS)] = [const { HashSlot::ZERO }
 static KICKED: [(Mutex<bool>, Condvar); CPUS] =
     [const { (Mutex::new(false), Condvar::new()) }; CPUS];
 
-impl Platform for Threads {
+#[allow(unsafe_code)]
+// SAFETY: a thread has a number, and by it storage, of its own until it ends; a number whose nodes are still in
+// use is not given out again. Atomics and waits are the processor's, a lock's key is its address. Of all
+// methods only cpu() panics, for a thread that has no number yet.
+unsafe impl Platform for Threads {
     type U32 = AtomicU32;
     type U64 = AtomicU64;
     type LockWord = PortableWord<AtomicU32>; // on x86-64, word::ByteWord unlocks faster
 
     fn cpu() -> u32 {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        thread_local!(static CPU: u32 = NEXT.fetch_add(1, Ordering::Relaxed));
-        CPU.with(|&cpu| cpu)
+        thread_local!(static CPU: Cpu = Cpu::take());
+        u32::try_from(CPU.with(|cpu| cpu.0)).expect("few CPUs")
     }
     fn percpu(cpu: u32) -> &'static PerCpu<Self> {
         &PER_CPU[cpu as usize]

@@ -6,7 +6,7 @@
 
 use crate::atomic::{Atomic, ConstZero, Watch};
 use crate::event::LockEvent;
-use crate::rwlock::{FREE, READER, WRITER};
+use crate::rwlock::{FREE, MAX_READERS, READER, WRITER};
 use crate::trace::{How, TraceEvent};
 use crate::{Platform, RawRwLock};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -51,7 +51,8 @@ impl<P: Platform> RawRwLock for RawBustedRw<P> {
         loop {
             P::relax();
             let written = self.word.load(Relaxed) & WRITER != 0;
-            if written && (self.looks.fetch_add(1, Relaxed) + 1).is_multiple_of(RECKLESS) {
+            let looks = || self.looks.fetch_add(1, Relaxed).wrapping_add(1);
+            if written && looks().is_multiple_of(RECKLESS) {
                 // The mistake.
                 self.word.fetch_add(READER, Acquire);
                 return;
@@ -64,7 +65,7 @@ impl<P: Platform> RawRwLock for RawBustedRw<P> {
 
     fn try_read(&self) -> bool {
         let mut word = self.word.load(Relaxed);
-        while word & WRITER == 0 {
+        while word < MAX_READERS {
             // Acquire pairs with the Release in write_unlock().
             match self
                 .word

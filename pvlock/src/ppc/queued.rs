@@ -55,7 +55,7 @@ use crate::{Platform, RawLock};
 use core::fmt;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-/// Turns for which a comer tries to steal the lock before it queues.
+/// Turns, looks at the word each, for which a comer tries to steal the lock before it queues.
 pub const STEAL_TURNS: u32 = 32;
 /// As [`STEAL_TURNS`], if the holder is on another NUMA node: its line is far, and better stays there.
 pub const REMOTE_STEAL_TURNS: u32 = 4;
@@ -91,6 +91,7 @@ const fn owner(word: u32) -> u32 {
 
 /// What the holder's CPU writes into the word.
 const fn held_by(cpu: u32) -> u32 {
+    debug_assert!(cpu < crate::MAX_CPUS, "a platform has fewer CPUs");
     LOCKED | cpu << OWNER_SHIFT
 }
 
@@ -112,18 +113,28 @@ struct Patience {
 }
 
 impl Patience {
-    /// Waits [`LOOK_TURNS`] or until `done`.
+    /// Waits until `done`, for [`LOOK_TURNS`] at most, and not beyond turn number `limit` of the wait, if that
+    /// is still ahead.
     fn wait<P: Platform, W: Watch>(
         &mut self,
         word: &W,
+        limit: u32,
         mut done: impl FnMut(W::Value) -> bool,
     ) -> Option<W::Value> {
-        let mut budget = LOOK_TURNS;
+        let most = match limit.saturating_sub(self.turns) {
+            0 => LOOK_TURNS,
+            left => left.min(LOOK_TURNS),
+        };
+        let mut budget = most;
         let value = P::spin_for(word, Relaxed, &mut budget, &mut done);
-        let turns = LOOK_TURNS - budget;
+        self.count(most - budget);
+        value
+    }
+
+    /// So many turns have passed.
+    fn count(&mut self, turns: u32) {
         self.turns = self.turns.saturating_add(turns);
         self.unyielded = self.unyielded.saturating_add(turns);
-        value
     }
 }
 
@@ -166,8 +177,19 @@ impl<P: Platform> RawPpcQSpinLock<P> {
     /// False if we must queue.
     fn steal_for_a_while(&self, cpu: u32) -> bool {
         let mut patience = Patience::default();
+        // That of the last holder seen.
+        let mut limit = STEAL_TURNS;
         loop {
             let word = self.word.load(Relaxed);
+            if locked(word) {
+                let near = P::numa_node(owner(word)) == P::numa_node(cpu);
+                let turns = if near {
+                    STEAL_TURNS
+                } else {
+                    REMOTE_STEAL_TURNS
+                };
+                limit = turns * sleepy_factor(word & SLEEPY != 0);
+            }
             if word & MUST_QUEUE != 0 {
                 return false;
             }
@@ -177,18 +199,16 @@ impl<P: Platform> RawPpcQSpinLock<P> {
                     P::trace(self, TraceEvent::Acquired(How::Stolen));
                     return true;
                 }
-                continue;
+                // Another one was faster: a turn as any other.
+                patience.count(1);
             }
-            let turns = if P::numa_node(owner(word)) == P::numa_node(cpu) {
-                STEAL_TURNS
-            } else {
-                REMOTE_STEAL_TURNS
-            };
-            if patience.turns >= turns * sleepy_factor(word & SLEEPY != 0) {
+            if patience.turns >= limit {
                 return false;
             }
-            self.yield_to_owner(word, &mut patience);
-            patience.wait::<P, _>(&self.word, |now| now != word);
+            if locked(word) {
+                self.yield_to_owner(word, &mut patience);
+                patience.wait::<P, _>(&self.word, limit, |now| now != word);
+            }
         }
     }
 
@@ -280,7 +300,7 @@ impl<P: Platform> RawPpcQSpinLock<P> {
     fn wait_behind(&self, node: &Node<P>, prev: u32) {
         let mut patience = Patience::default();
         while patience
-            .wait::<P, _>(&node.locked, |locked| locked != 0)
+            .wait::<P, _>(&node.locked, 0, |locked| locked != 0)
             .is_none()
         {
             let word = self.word.load(Relaxed);
@@ -321,19 +341,22 @@ impl<P: Platform> RawPpcQSpinLock<P> {
                 if claimed.is_ok() {
                     return last;
                 }
+                // A thief was faster: a turn as any other.
+                patience.count(1);
                 continue;
             }
             if self.yield_to_owner(word, &mut patience) {
                 Self::tell_next(node);
             }
             let sleepy = word & SLEEPY != 0 || node.state.load(Relaxed) != 0;
-            if !stopped_thieves && patience.turns >= HEAD_TURNS * sleepy_factor(sleepy) {
+            let limit = HEAD_TURNS * sleepy_factor(sleepy);
+            if !stopped_thieves && patience.turns >= limit {
                 // (n,0,*,*) -> (n,1,*,*)
                 self.word.fetch_set_bit(MUST_QUEUE_BIT, Relaxed);
                 P::count(LockEvent::PpcMustQueue, 1);
                 stopped_thieves = true;
             }
-            patience.wait::<P, _>(&self.word, |word| !locked(word));
+            patience.wait::<P, _>(&self.word, limit, |word| !locked(word));
         }
     }
 }

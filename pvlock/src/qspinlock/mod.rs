@@ -23,6 +23,21 @@
 //!                                    (n,0,0) -> (0,0,1) if it is also the tail, else (n,0,1)
 //! ```
 //!
+//! # Without a node
+//! A head that is also the tail makes (me,0,0) -> (0,0,1). If that fails it stores locked and waits for
+//! the `next` that has made it fail. A contender that finds pending clear in (me,0,0) sets it, and makes
+//! it fail too: it must queue, then, as the `next`. So a CPU all of whose nodes are in use may not set
+//! pending (else it could not queue, and head and contender would wait for each other for ever). It looks
+//! before: one that has a node at that time has it when it is to queue, for whatever interrupts it in
+//! between leaves the set of nodes as it was. What has no node tries for the free word (0,0,0), and may
+//! starve.
+//!
+//! The other cure is a head that tries its exchange again while `next` is 0. It would poll the lock's
+//! line, which is the contended one, at each hand-over. The look is one load of a line of the CPU's own,
+//! on the slow path.
+//!
+//! Paravirtual contenders never set pending, and what has no node changes the locked byte only.
+//!
 //! # Orderings
 //! | step                         | ordering | pairs with                                        |
 //! |------------------------------|----------|---------------------------------------------------|
@@ -40,7 +55,7 @@ pub mod pv;
 
 use crate::atomic::{Atomic, ConstZero, Watch};
 use crate::event::LockEvent;
-use crate::percpu::{Node, NodeRef, count_node, give_node, take_node};
+use crate::percpu::{Node, NodeRef, count_node, give_node, has_node, take_node};
 use crate::registry::low;
 use crate::trace::{How, TraceEvent};
 use crate::word::LockWord;
@@ -106,6 +121,10 @@ impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
 
     /// Waits as the only contender, on the word itself. False if there are others: queue.
     fn lock_pending(&self, mut seen: u32) -> bool {
+        // Whoever sets pending must be able to queue: see the module.
+        if !has_node::<P>(P::cpu()) {
+            return false;
+        }
         // (0,1,0): a pending owner is taking over. A few more looks often spare us the queue.
         let mut looks = P::PENDING_LOOPS;
         while seen == PENDING && looks > 0 {

@@ -44,7 +44,9 @@ pub const GRANTED: u32 = 2;
 /// The executing task's name: its number plus one, as 0 is nobody.
 #[inline(always)]
 fn me<P: Platform>() -> u32 {
-    P::task() + 1
+    let task = P::task();
+    debug_assert!(task < 1 << 20, "a platform has fewer tasks");
+    task + 1
 }
 
 /// Whether the task of that name may be waited for by spinning: it executes, and nothing is known of

@@ -1,5 +1,5 @@
 //! The machine as a wait lock sees it.
-#![allow(unsafe_code)] // Storage of one platform is used by another one that differs in name only.
+#![allow(unsafe_code)] // It is a platform; and storage of one is used by another that differs in name only.
 
 use crate::Platform;
 use crate::atomic::Watch;
@@ -29,7 +29,8 @@ unsafe fn same<A, B>(a: &'static A) -> &'static B {
     unsafe { &*from_ref(a).cast() }
 }
 
-impl<P: Platform> Platform for Within<P> {
+// SAFETY: what `P` promises: all that exclusion rests on is P's, and `trace` and `count` are not part of it.
+unsafe impl<P: Platform> Platform for Within<P> {
     type U32 = P::U32;
     type U64 = P::U64;
     type LockWord = P::LockWord;

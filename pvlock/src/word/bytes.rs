@@ -5,7 +5,7 @@
 //! gives plain loads acquire and plain stores release semantics (AMD64 APM vol. 2, 7.2; Intel SDM
 //! vol. 3A, 9.2); locked instructions are full barriers. So every ordering but a `SeqCst` store is
 //! met by the plain form, and `SeqCst` stores use `xchg`.
-#![allow(unsafe_code)] // Inline assembly: this is the one module of the crate that needs it.
+#![allow(unsafe_code)] // Inline assembly: the accesses are what no atomic type can do.
 
 use super::LockWord;
 use crate::atomic::{ConstZero, Watch};
@@ -54,7 +54,9 @@ impl ConstZero for ByteWord {
     const ZERO: Self = Self(UnsafeCell::new(0));
 }
 
-impl LockWord for ByteWord {
+// SAFETY: one instruction each, of the width said, and locked where it reads and writes; for the orderings
+// see the module.
+unsafe impl LockWord for ByteWord {
     fn new(value: u32) -> Self {
         Self(UnsafeCell::new(value))
     }

@@ -9,6 +9,7 @@
 //!   memory model does not look into.
 //!
 //! `tests/word.rs` holds both to one specification.
+#![allow(unsafe_code)] // That it is atomic is for the implementer to promise.
 
 #[cfg(target_arch = "x86_64")]
 mod bytes;
@@ -25,7 +26,14 @@ pub use portable::{Field, PortableWord};
 ///
 /// *Lane* numbers count from the least significant end: byte lanes 0 to 3, half-word lanes 0 and 1.
 /// A lane out of range panics (in const-folded use it cannot happen).
-pub trait LockWord: Watch<Value = u32> {
+///
+/// # Safety
+/// As of [`Atomic`](crate::atomic::Atomic), for a `u32`: each method does what it says, and no more, to the
+/// one value, as one step with the ordering given or a stronger one; so does [`Watch::load`]. A store
+/// or an exchange of a part leaves the others as they are, whoever changes them meanwhile, and is part of
+/// the release sequence of whatever the word was released with before. If the word is
+/// [`ConstZero`](crate::atomic::ConstZero), it is zero as `new(0)` is.
+pub unsafe trait LockWord: Watch<Value = u32> {
     /// A new word holding `value`.
     fn new(value: u32) -> Self;
 

@@ -118,7 +118,9 @@ impl<A: ConstZero> ConstZero for PortableWord<A> {
 
 // The casts narrow values that `Field::get` has already masked to the field's width.
 #[expect(clippy::cast_possible_truncation)]
-impl<A: Atomic<u32>> LockWord for PortableWord<A> {
+// SAFETY: each method is one successful read-modify-write of the whole word, which is atomic; of a part it
+// writes back the others as it has found them.
+unsafe impl<A: Atomic<u32>> LockWord for PortableWord<A> {
     fn new(value: u32) -> Self {
         Self(A::new(value))
     }

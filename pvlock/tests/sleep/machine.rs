@@ -376,7 +376,9 @@ fn schedule(machine: &Rc<Machine>, lock: &Rc<dyn Subject>) -> Result<Outcome, St
     Ok(outcome)
 }
 
-impl Platform for Steps {
+#[allow(unsafe_code)] // For the promise below.
+// SAFETY: as of the stepper: one thread executes all tasks, which have their own numbers and storage.
+unsafe impl Platform for Steps {
     type U32 = U32;
     type U64 = U64;
     type LockWord = Stepped<PortableWord<AtomicU32>>;

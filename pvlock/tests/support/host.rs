@@ -87,7 +87,11 @@ host_word!(PortableWord<AtomicU32>);
 #[cfg(target_arch = "x86_64")]
 host_word!(pvlock::word::ByteWord);
 
-impl<W: HostWord> Platform for Host<W> {
+#[allow(unsafe_code)] // For the promise below.
+// SAFETY: a thread has a number, and by it storage, of its own; a number is free again when its thread has
+// ended, which holds no lock then that keeps a node, or its nodes would not be free. Atomics and waits are
+// the processor's, keys are addresses.
+unsafe impl<W: HostWord> Platform for Host<W> {
     type U32 = AtomicU32;
     type U64 = AtomicU64;
     type LockWord = W;

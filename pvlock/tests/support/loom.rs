@@ -174,7 +174,10 @@ impl<const NODE: bool> Watch for U32<NODE> {
     }
 }
 
-impl<const NODE: bool> Atomic<u32> for U32<NODE> {
+#[allow(unsafe_code)] // For the promise below.
+// SAFETY: loom's, with its orderings or, on purpose, weaker ones: what a model guards is in loom's cells, which
+// report a race before it happens.
+unsafe impl<const NODE: bool> Atomic<u32> for U32<NODE> {
     fn new(value: u32) -> Self {
         Self(atomic::AtomicU32::new(value))
     }
@@ -224,7 +227,9 @@ impl Watch for U64 {
     }
 }
 
-impl Atomic<u64> for U64 {
+#[allow(unsafe_code)] // For the promise below.
+// SAFETY: as above.
+unsafe impl Atomic<u64> for U64 {
     fn new(value: u64) -> Self {
         Self::Checked(atomic::AtomicU64::new(value))
     }
@@ -272,7 +277,9 @@ impl Watch for Word {
     }
 }
 
-impl LockWord for Word {
+#[allow(unsafe_code)] // For the promise below.
+// SAFETY: as above.
+unsafe impl LockWord for Word {
     fn new(value: u32) -> Self {
         Self(PortableWord::new(value))
     }
@@ -328,7 +335,10 @@ impl LockWord for Word {
     }
 }
 
-impl Platform for Loom {
+#[allow(unsafe_code)] // For the promise below.
+// SAFETY: as above; each thread of a model has a number, and by it storage, of its own. All locks have one key,
+// but a model has one lock that uses its key.
+unsafe impl Platform for Loom {
     type U32 = U32;
     type U64 = U64;
     type LockWord = Word;

@@ -32,6 +32,11 @@ impl Engine {
         self.local += time * self.factor / 1024;
     }
 
+    /// The same for what has gone on beside something else that took `beside`.
+    pub(crate) fn charge_beside(&mut self, time: Ps, beside: Ps) {
+        self.local += (time * self.factor / 1024).saturating_sub(beside);
+    }
+
     /// Whether the vCPU is so far ahead of the machine that it is to suspend itself; what it computes is
     /// accounted for then.
     #[inline(always)]
@@ -185,6 +190,10 @@ impl Engine {
     /// The machine's clock is to be that of the vCPU, which nobody is before.
     pub(crate) fn synchronize(&mut self) {
         self.now = self.local;
+    }
+
+    pub(crate) fn local_ps(&self) -> Ps {
+        self.local
     }
 
     pub(crate) fn clock_ns(&self) -> u64 {

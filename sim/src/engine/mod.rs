@@ -25,6 +25,7 @@ use guest::abi::{StealTime, VcpuArea};
 use line::Hot;
 use sched::Cpu;
 use std::ptr;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use vcpu::{Doing, State, Vcpu};
 
@@ -33,6 +34,8 @@ pub(crate) use setup::NewVcpu;
 
 /// Bytes of a line.
 const LINE_BYTES: usize = 64;
+/// How many events happen between two looks whether the machine is to stand still.
+const EVENTS_BETWEEN_LOOKS: u64 = 1024;
 
 /// A VM.
 pub(super) struct Vm {
@@ -113,6 +116,8 @@ pub(crate) struct Engine {
     wakeup_preemption: bool,
     may_migrate: bool,
     tracing: bool,
+    /// Set by somebody else when the machine is to stand still for good.
+    pub(super) interrupt: Option<&'static AtomicBool>,
     rules: Vec<Rule>,
     random: u64,
     outcomes: Vec<Outcome>,
@@ -180,6 +185,7 @@ impl Engine {
             wakeup_preemption: on(costs.wakeup_preemption),
             may_migrate: false,
             tracing,
+            interrupt: None,
             rules,
             // Never 0, which the generator could not leave.
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
@@ -203,6 +209,9 @@ impl Engine {
     pub(super) unsafe fn run(engine: *mut Self, end: Ps) {
         // SAFETY: the caller's promise. None of the references made here is used once a program executes.
         let machine = || unsafe { &mut *engine };
+        if machine().is_interrupted() {
+            return;
+        }
         machine().end = end;
         loop {
             let e = machine();
@@ -212,6 +221,10 @@ impl Engine {
             let Some(event) = e.events.pop() else { break };
             e.now = event.at;
             e.stats.events += 1;
+            if e.stats.events.is_multiple_of(EVENTS_BETWEEN_LOOKS) && e.is_interrupted() {
+                // What was to happen now never does: the machine stands still from here on.
+                return;
+            }
             let id = event.id;
             let valid = |e: &Self| e.vcpus[id as usize].arranged == event.order;
             let goes_on = match event.what {
@@ -264,6 +277,13 @@ impl Engine {
         }
         let e = machine();
         e.now = e.now.max(end);
+    }
+
+    /// Whether somebody wants it to stand still.
+    fn is_interrupted(&self) -> bool {
+        // Relaxed: nothing depends on when it is seen.
+        self.interrupt
+            .is_some_and(|interrupt| interrupt.load(Relaxed))
     }
 
     /// `vcpu` goes on.

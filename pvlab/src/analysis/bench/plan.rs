@@ -1,6 +1,8 @@
 //! What a microbenchmark's table is made of, and in which order its cells are run.
 
-use crate::scenario::{Bench, BenchKind, Length, Lock, MachineKind, Mix, Scenario, VmSpec};
+use crate::scenario::{
+    Bench, BenchKind, Length, Lock, MachineKind, Mix, Scenario, VmSpec, WorkTime,
+};
 use guest::abi::Dispatch;
 use serde::Serialize;
 use std::fmt;
@@ -21,6 +23,8 @@ pub struct BenchPlan {
     pub columns: Vec<Column>,
     /// How often each cell is run.
     pub rounds: usize,
+    /// Operations read by chance, instead of reads being evenly spread.
+    pub random_mix: bool,
     /// vCPUs that the threads share, if there are as many threads.
     pub vcpus: usize,
     /// The scenario of every run, but for what a cell says.
@@ -110,15 +114,15 @@ impl fmt::Display for Ratio {
 pub enum Load {
     /// So many turns of a busy-wait loop (x86 `pause`).
     Pauses(u64),
-    /// Work for so long, ns.
-    Ns(u64),
+    /// Work for so long.
+    Ns(WorkTime),
 }
 
 impl fmt::Display for Load {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pauses(n) => write!(f, "{n}"),
-            Self::Ns(n) => write!(f, "{n}ns"),
+            Self::Ns(time) => write!(f, "{time}"),
         }
     }
 }
@@ -188,11 +192,11 @@ impl BenchPlan {
             lock: self.locks[cell.lock],
             vcpus,
         }];
-        let (pauses, ns) = match column.load {
-            Load::Pauses(n) => (n, 0),
-            Load::Ns(n) => (0, n),
+        let (pauses, critical) = match column.load {
+            Load::Pauses(n) => (n, WorkTime::ZERO),
+            Load::Ns(time) => (0, time),
         };
-        scenario.workload.critical_ns = ns;
+        scenario.workload.critical = critical;
         scenario.workload.locks = self.workload.locks(vcpus, threads);
         scenario.workload.mix = match (column.ratio.reads, column.ratio.readers(threads)) {
             (0, _) => Mix::Exclusive,
@@ -203,6 +207,7 @@ impl BenchPlan {
             workload: self.workload,
             threads,
             pauses,
+            random_mix: self.random_mix && column.ratio.reads > 0,
         });
         scenario
     }

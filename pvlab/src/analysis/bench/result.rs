@@ -239,7 +239,7 @@ pub(crate) mod fixture {
     use super::*;
     use crate::analysis::bench::{Load, Ratio};
     use crate::analysis::fixture::scenario;
-    use crate::scenario::Scenario;
+    use crate::scenario::{Scenario, WorkTime};
     use pvlock::LockKind;
 
     /// A plan in the layout of rates.
@@ -250,10 +250,11 @@ pub(crate) mod fixture {
             split: false,
             load: Load::Pauses(1),
         };
-        let run = Scenario {
+        let mut run = Scenario {
             latency: false,
             ..scenario(LockKind::Tas)
         };
+        run.workload.outside = WorkTime::ZERO;
         BenchPlan {
             workload: BenchKind::RwsemBench,
             layout: Layout::Rates,
@@ -265,6 +266,7 @@ pub(crate) mod fixture {
                 column("mixed", Ratio::EQUAL),
             ],
             rounds: 3,
+            random_mix: false,
             vcpus: 2,
             run,
         }

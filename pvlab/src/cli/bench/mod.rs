@@ -6,22 +6,22 @@ mod values;
 
 pub(super) use error::BenchUsage;
 
-use super::args::{Common, FormatArg, JobsArgs, MachineArgs, MixArgs, OfferArgs, cpl};
+use super::args::{Common, DataArgs, FormatArg, JobsArgs, MachineArgs, MixArgs, OfferArgs, cpl};
 use super::cells;
 use super::error::CliError;
 use super::output::Target;
 use super::progress::Progress;
 use super::request::jobs;
-use super::values::{LockArg, LockParser, PlacementArg};
-use super::{BROKEN, DONE, FAILED, complain};
+use super::values::{Each, LockArg, LockParser, OutsideArg, PlacementArg};
+use super::{BROKEN, DONE, complain, interrupted, watch};
 use crate::analysis::Ended;
 use crate::analysis::bench::{BenchPlan, BenchResult, Cell, Load, Ratio, RunFigures};
 use crate::host::Host;
 use crate::record::VmRecord;
 use crate::report::{BenchReport, Context};
-use crate::scenario::{BenchKind, Cpl};
+use crate::scenario::{BenchKind, Cpl, WorkTime};
 use crate::session::RunError;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{EnumValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -34,6 +34,7 @@ Examples:
   pvlab bench rwsem-bench --locks mutex,rwsem --threads 2,10 --loads 1,5,10
   pvlab bench rwsem-bench --locks rwsem --threads 2,10 --ratios 1:1,10:1 --loads 1,100ns
   pvlab bench rwsem-bench --locks rwsem --threads 16 --split --latency
+  pvlab bench rwsem-bench --locks rwsem --threads 16 --mix random --outside 1us:exp
   pvlab bench futex-hash --locks qspinlock,pv-qspinlock --threads 1,2,4 --vcpus 4
   pvlab bench pipe --locks mutex --threads 2,1000 --duration 2s --format markdown
 
@@ -60,27 +61,37 @@ pub(super) struct BenchArgs {
     workload: BenchKind,
     /// The locks; the second and later ones are compared with the first [default: what the
     /// kernel has in that place: rwsem, qspinlock, mutex, mutex].
-    #[arg(long, value_name = "LOCK,...", value_delimiter = ',', value_parser = LockParser)]
+    #[arg(long, value_name = "LOCK,...", value_delimiter = ',', value_parser = Each(LockParser))]
     locks: Vec<LockArg>,
     /// Numbers of threads [default: 1,2,4,8,16; for pipe from 2 on].
-    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = values::threads)]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = Each(values::threads))]
     threads: Vec<usize>,
     /// vCPUs that the threads share, if there are as many threads [default: one for each CPU].
     #[arg(long, value_name = "N", value_parser = super::values::vcpus)]
     vcpus: Option<usize>,
     /// Columns of rwsem-bench's table of rates [default: all that the lock can do].
-    #[arg(long, value_name = "MODE,...", value_delimiter = ',', value_enum)]
+    #[arg(long, value_name = "MODE,...", value_delimiter = ',',
+          value_parser = Each(EnumValueParser::<ModeArg>::new()))]
     modes: Vec<ModeArg>,
     /// Rows of rwsem-bench's table of execution times: reads to writes [default: 0:1,1:1,10:1].
-    #[arg(long, value_name = "R:W,...", value_delimiter = ',', value_parser = values::ratio)]
+    #[arg(long, value_name = "R:W,...", value_delimiter = ',', value_parser = Each(values::ratio))]
     ratios: Vec<Ratio>,
     /// What rwsem-bench does inside the critical section: pauses, such as 10, or a time, such as 100ns
     /// [default: 1].
-    #[arg(long, value_name = "LOAD,...", value_delimiter = ',', value_parser = values::load)]
+    #[arg(long, value_name = "LOAD,...", value_delimiter = ',', value_parser = Each(values::load))]
     loads: Vec<Load>,
     /// Let each thread of rwsem-bench only read or only write, instead of both in turn.
     #[arg(long)]
     split: bool,
+    /// Which operations of rwsem-bench read, where a thread both reads and writes: evenly spread ones
+    /// (alternate), or by chance, by --seed (random) [default: alternate].
+    #[arg(long, value_name = "HOW", value_enum)]
+    mix: Option<BenchMixArg>,
+    /// Think for this long, with unit, between two operations; TIME:exp is random, with that mean.
+    #[arg(long, value_name = "TIME[:exp]", default_value = "0", value_parser = super::values::outside)]
+    outside: OutsideArg,
+    #[command(flatten)]
+    data: DataArgs,
     /// Operations of each thread in a run, instead of --duration [default for execution times: 1000000].
     #[arg(long, value_name = "N", value_parser = values::operations, conflicts_with = "duration")]
     ops: Option<u64>,
@@ -131,6 +142,13 @@ pub(super) struct BenchArgs {
     offer: OfferArgs,
 }
 
+/// Which operations read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum BenchMixArg {
+    Alternate,
+    Random,
+}
+
 /// A column of the table of rates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ModeArg {
@@ -172,11 +190,12 @@ fn workload() -> impl TypedValueParser<Value = BenchKind> {
 
 impl BenchArgs {
     /// The options that all runs have.
-    fn common(&self, critical_ns: u64) -> Common {
+    fn common(&self, critical: WorkTime) -> Common {
         Common {
             machine: self.machine.clone(),
-            critical: Duration::from_nanos(critical_ns),
-            outside: Duration::ZERO,
+            critical,
+            outside: self.outside,
+            data: self.data,
             lock_count: None,
             mix: MixArgs::NONE,
             warm_up: self.warm_up,
@@ -209,6 +228,7 @@ pub(super) fn bench(args: &BenchArgs) -> Result<u8, CliError> {
     let (plan, machine_reason) = plan::plan(args, &host)?;
     let jobs = jobs(args.jobs, plan.run.machine)?;
     let target = Target::check(args.output.as_deref())?;
+    watch(&target);
     let (runs, end) = run_all(&plan, jobs);
     let all = plan.order(0).len() * plan.rounds;
     if runs.is_empty() {
@@ -219,10 +239,9 @@ pub(super) fn bench(args: &BenchArgs) -> Result<u8, CliError> {
                 return Ok(BROKEN);
             }
             End::Interrupted | End::Complete => {
-                complain(
+                return Ok(interrupted(
                     "interrupted before the first run was complete; there is nothing to report",
-                );
-                return Ok(FAILED);
+                ));
             }
         }
     }
@@ -237,12 +256,9 @@ pub(super) fn bench(args: &BenchArgs) -> Result<u8, CliError> {
     target.write(&report.render(args.format.into()))?;
     match end {
         End::Complete => Ok(DONE),
-        End::Interrupted => {
-            complain(&format!(
-                "interrupted after {done} of {all} runs; the report is of these"
-            ));
-            Ok(FAILED)
-        }
+        End::Interrupted => Ok(interrupted(&format!(
+            "interrupted after {done} of {all} runs; the report is of these"
+        ))),
         End::Broken(line) => {
             complain(&line);
             Ok(BROKEN)
@@ -296,6 +312,8 @@ fn broken(vm: &VmRecord, threads: usize) -> String {
     format!(
         "{lock} broke mutual exclusion: {} times somebody else was inside, {} acquisitions but {} \
          entries ({threads} threads)",
-        exclusion.violations, exclusion.acquisitions, exclusion.entries
+        exclusion.violations.unwrap_or(0),
+        exclusion.acquisitions,
+        exclusion.entries.unwrap_or(0)
     )
 }

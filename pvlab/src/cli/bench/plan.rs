@@ -2,13 +2,14 @@
 
 use super::super::error::{CliError, Usage};
 use super::super::mix;
-use super::super::request::{Guests, Request, WORD_VCPUS, length, request};
+use super::super::request::{Guests, Request, length, request};
 use super::super::values::LockArg;
 use super::error::BenchUsage;
-use super::{BenchArgs, ModeArg};
+use super::{BenchArgs, BenchMixArg, ModeArg};
 use crate::analysis::bench::{BenchPlan, Column, Layout, Load, Ratio};
 use crate::host::Host;
-use crate::scenario::{BenchKind, Lock, MachineKind};
+use crate::scenario::limits::MOST_WORD_VCPUS;
+use crate::scenario::{BenchKind, Lock, MachineKind, WorkTime};
 use guest::abi::{Dispatch, MAX_TASKS};
 use pvlock::LockKind;
 use std::fmt::Display;
@@ -30,9 +31,9 @@ pub(super) fn plan(args: &BenchArgs, host: &Host) -> Result<(BenchPlan, String),
     let length = length(args.duration.unwrap_or(super::DURATION), operations);
     let longest = columns.iter().map(|column| match column.load {
         Load::Ns(ns) => ns,
-        Load::Pauses(_) => 0,
+        Load::Pauses(_) => WorkTime::ZERO,
     });
-    let common = args.common(longest.max().unwrap_or(0));
+    let common = args.common(longest.max().unwrap_or(WorkTime::ZERO));
     let ask = |vcpus| {
         let guests = Guests::Alternatives {
             locks: locks(args),
@@ -47,7 +48,7 @@ pub(super) fn plan(args: &BenchArgs, host: &Host) -> Result<(BenchPlan, String),
     let (vcpus, asked) = match (first.machine, args.vcpus) {
         (MachineKind::Threads, Some(_)) => return Err(usage(BenchUsage::VcpusOfThreads)),
         // More are refused below.
-        (MachineKind::Threads, None) => (most, most.min(WORD_VCPUS)),
+        (MachineKind::Threads, None) => (most, most.min(MOST_WORD_VCPUS)),
         (MachineKind::Kvm | MachineKind::Simulated, given) => {
             let vcpus = given.unwrap_or(first.cpus.len());
             (vcpus, vcpus)
@@ -69,6 +70,7 @@ pub(super) fn plan(args: &BenchArgs, host: &Host) -> Result<(BenchPlan, String),
         threads,
         columns,
         rounds: args.rounds,
+        random_mix: args.mix == Some(BenchMixArg::Random),
         vcpus,
         run,
     };
@@ -96,6 +98,7 @@ fn check_options(args: &BenchArgs) -> Result<(), CliError> {
         ("--ratios", !args.ratios.is_empty()),
         ("--loads", !args.loads.is_empty()),
         ("--split", args.split),
+        ("--mix", args.mix.is_some()),
     ];
     match given.iter().find(|(_, given)| *given) {
         Some(&(option, _)) => Err(usage(BenchUsage::NotOfWorkload {
@@ -219,8 +222,8 @@ fn check_threads(plan: &BenchPlan) -> Result<(), CliError> {
             return Err(usage(BenchUsage::NotSplit { threads, ratio }));
         }
         match plan.run.machine {
-            MachineKind::Threads if threads > WORD_VCPUS => {
-                let most = WORD_VCPUS;
+            MachineKind::Threads if threads > MOST_WORD_VCPUS => {
+                let most = MOST_WORD_VCPUS;
                 return Err(usage(BenchUsage::TooManyHostThreads { threads, most }));
             }
             MachineKind::Kvm | MachineKind::Simulated if threads > plan.vcpus * MAX_TASKS => {

@@ -2,9 +2,7 @@
 
 use super::super::values::{self, ValueError};
 use crate::analysis::bench::{Load, Ratio};
-
-/// Most turns of the busy-wait loop in a critical section: about 0.1 s where a turn takes longest.
-const MOST_PAUSES: u64 = 1_000_000;
+use crate::scenario::limits::{MOST_ITERATIONS, MOST_PAUSES};
 
 /// Reads to writes, such as `10:1`.
 pub(super) fn ratio(text: &str) -> Result<Ratio, ValueError> {
@@ -22,15 +20,11 @@ pub(super) fn ratio(text: &str) -> Result<Ratio, ValueError> {
 /// Pauses, such as `10`, or a time, such as `100ns`.
 pub(super) fn load(text: &str) -> Result<Load, ValueError> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        let time = values::duration(text).map_err(|error| match error {
-            ValueError::NoDuration { text } => ValueError::NoLoad { text },
-            other => other,
-        })?;
-        let ns = time.as_nanos();
-        return u64::try_from(ns)
+        return values::work_time(text)
             .map(Load::Ns)
-            .map_err(|_| ValueError::TooLong {
-                text: text.to_owned(),
+            .map_err(|error| match error {
+                ValueError::NoDuration { text } => ValueError::NoLoad { text },
+                other => other,
             });
     }
     let most = MOST_PAUSES;
@@ -51,7 +45,7 @@ pub(super) fn threads(text: &str) -> Result<usize, ValueError> {
 
 /// A number of operations.
 pub(super) fn operations(text: &str) -> Result<u64, ValueError> {
-    let most = 1_000_000_000_000;
+    let most = MOST_ITERATIONS;
     match values::positive(text)? {
         number if number > most => Err(ValueError::TooMany { number, most }),
         number => Ok(number),
@@ -61,6 +55,7 @@ pub(super) fn operations(text: &str) -> Result<u64, ValueError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::WorkTime;
 
     #[test]
     fn ratios_are_two_numbers_and_not_both_zero() {
@@ -93,7 +88,10 @@ mod tests {
         );
         assert_eq!(
             (load("100ns"), load("1.5us")),
-            (Ok(Load::Ns(100)), Ok(Load::Ns(1500)))
+            (
+                Ok(Load::Ns(WorkTime::from_ns(100))),
+                Ok(Load::Ns(WorkTime::from_ns(1500)))
+            )
         );
         for bad in ["1000001", "18446744073709551616", "99999999999999999999999"] {
             let long = matches!(load(bad), Err(ValueError::LoadTooLong { .. }));

@@ -5,7 +5,7 @@ mod notes;
 mod tables;
 mod times;
 
-use super::csv::{maybe, row};
+use super::csv::{finite, maybe, row};
 use super::doc::{Block, render};
 use super::{Context, Format, Machine, to_json};
 use crate::analysis::Ended;
@@ -33,6 +33,7 @@ struct Json<'a> {
     threads: &'a [usize],
     columns: &'a [Column],
     rounds: usize,
+    random_mix: bool,
     most_vcpus: usize,
     scenario: &'a Scenario,
     notes: Vec<String>,
@@ -82,6 +83,7 @@ impl BenchReport {
             threads: &plan.threads,
             columns: &plan.columns,
             rounds: plan.rounds,
+            random_mix: plan.random_mix,
             most_vcpus: plan.most_vcpus(),
             scenario: &plan.run,
             notes: notes::foot(&self.result),
@@ -133,10 +135,10 @@ fn csv(result: &BenchResult) -> String {
             cell.column.split.to_string(),
             cell.column.load.to_string(),
             maybe(figure.map(|figure| figure.unit)),
-            maybe(figure.map(|figure| figure.median)),
-            maybe(figure.map(|figure| figure.min)),
-            maybe(figure.map(|figure| figure.max)),
-            maybe(change),
+            finite(figure.map(|figure| figure.median)),
+            finite(figure.map(|figure| figure.min)),
+            finite(figure.map(|figure| figure.max)),
+            finite(change.copied()),
             cell.runs.len().to_string(),
             sum(|run| run.operations).to_string(),
             sum(|run| run.reads).to_string(),

@@ -1,13 +1,13 @@
 //! What was run, above the tables; and what the tables do not tell, below.
 
 use super::super::Context;
-use super::super::headline::headline;
+use super::super::headline::{self, headline};
 use super::super::human::{count, plural, time};
 use crate::analysis::bench::{
     BenchPlan, BenchResult, CellResult, Layout, Load, Measure, RunFigures,
 };
 use crate::analysis::{Ended, NOT_MEASURED, never_told, warnings_of_repeats};
-use crate::scenario::{BenchKind, Length, MachineKind, VmSpec};
+use crate::scenario::{BenchKind, Data, Length, MachineKind, VmSpec, WorkTime};
 
 /// What was run.
 pub(super) fn head(context: &Context, result: &BenchResult) -> Vec<String> {
@@ -42,7 +42,7 @@ fn workload(plan: &BenchPlan) -> String {
                 let pauses = plural(usize::try_from(n).unwrap_or(usize::MAX), "pause");
                 format!(", {pauses} inside")
             }
-            Some(Load::Ns(ns)) => format!(", {} inside", time(ns as f64)),
+            Some(Load::Ns(work)) => format!(", {} inside", time(work.ns())),
             None => String::new(),
         },
         _ => String::new(),
@@ -52,13 +52,30 @@ fn workload(plan: &BenchPlan) -> String {
     } else {
         ""
     };
+    let mixed = if plan.random_mix {
+        ", which operations read is a matter of chance"
+    } else {
+        ""
+    };
+    let thinking = match plan.run.workload.outside {
+        WorkTime::ZERO => String::new(),
+        outside => format!(
+            ", {}{} between",
+            time(outside.ns()),
+            headline::on_average(plan.run.workload.outside_spread)
+        ),
+    };
+    let data = match plan.run.workload.data {
+        Data::OwnLine => "",
+        other => &format!(", {}", headline::data(other)),
+    };
     let timed = if plan.run.latency {
         ", every acquisition timed"
     } else {
         ""
     };
     format!(
-        "{}{inside}{groups}{timed}: {}; {length}, {rounds}",
+        "{}{inside}{groups}{mixed}{thinking}{data}{timed}: {}; {length}, {rounds}",
         plan.workload.name(),
         units.join(" and ")
     )
@@ -131,6 +148,13 @@ pub(super) fn foot(result: &BenchResult) -> Vec<String> {
             )),
             _ => {}
         }
+    }
+    let idle = runs().filter(|(_, run)| run.operations == 0).count();
+    if idle > 0 {
+        lines.push(format!(
+            "warning: no operation at all in {}; what cannot be told of them is \"none\"",
+            plural(idle, "run")
+        ));
     }
     if runs().any(|run| run.0.threads > 1) && runs().all(|run| run.1.contended == 0) {
         lines.push("0 contended acquisitions: nobody ever waited for a lock".to_owned());

@@ -17,6 +17,15 @@ impl Show {
     /// Figure number `measure` of the cell, for people.
     fn text(self, cell: &CellResult, measure: Measure, number: usize) -> Option<String> {
         let figure = cell.figures.get(number)?;
+        let shown = match self {
+            Self::Figure => figure.median,
+            Self::Change => *cell.change_percent.as_ref()?.get(number)?,
+            Self::Spread => figure.spread_percent(),
+        };
+        // Of runs in which nothing was done.
+        if !shown.is_finite() || figure.median == 0.0 {
+            return Some("none".to_owned());
+        }
         Some(match self {
             Self::Figure => match measure {
                 Measure::Time => milliseconds(figure.median),

@@ -208,3 +208,30 @@ fn figures_for_people() {
     let changes = [-93.55, 5.12, -0.01, 0.0, 812.0].map(percent);
     assert_eq!(changes, ["-93.5%", "+5.1%", "+0.0%", "+0.0%", "+812.0%"]);
 }
+
+#[test]
+fn runs_without_an_operation_have_no_figures() {
+    let plan = fixture::plan(&["rwlock", "tas"], &[2]);
+    let at = |lock| crate::analysis::bench::Cell {
+        lock,
+        threads: 0,
+        column: 0,
+    };
+    let runs = [(at(0), fixture::run(0)), (at(1), fixture::run(0))];
+    let result = BenchResult::new(plan, &runs, Ended::Complete);
+    let text = super::tables::text(&result);
+    assert!(text.contains("none"), "{text}");
+    let csv = super::csv(&result);
+    for bad in ["NaN", "inf", "0.00"] {
+        assert!(
+            !text.contains(bad) && !csv.contains(bad),
+            "{bad}: {text}{csv}"
+        );
+    }
+    let notes = super::notes::foot(&result);
+    assert!(
+        notes
+            .iter()
+            .any(|line| line.contains("no operation at all in 2 runs"))
+    );
+}

@@ -98,13 +98,15 @@ pub(super) struct Clocks([u64; Class::ALL.len()]);
 impl Clocks {
     /// Advances the clock of `class`.
     pub(super) fn add(&mut self, class: Class, ns: u64) {
-        self.0[class as usize] += ns;
+        let clock = &mut self.0[class as usize];
+        *clock = clock.saturating_add(ns);
     }
 
     /// Takes time from one clock and gives it to another.
     pub(super) fn shift(&mut self, from: Class, to: Class, ns: u64) {
-        self.0[from as usize] -= ns;
-        self.0[to as usize] += ns;
+        let clock = &mut self.0[from as usize];
+        *clock = clock.saturating_sub(ns);
+        self.add(to, ns);
     }
 
     /// What the clock of `class` shows.
@@ -117,7 +119,7 @@ impl Clocks {
     /// `own` is its part while it could take the lock; `placed` whether it has a place in the queue.
     pub(super) fn add_since(&self, earlier: &Self, own: Part, placed: bool, parts: &mut Parts) {
         for class in Class::ALL {
-            let ns = self.get(class) - earlier.get(class);
+            let ns = self.get(class).saturating_sub(earlier.get(class));
             let part = class.part().unwrap_or(own);
             let part = if class.takes_unplaced() && !placed {
                 own

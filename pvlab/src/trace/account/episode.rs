@@ -1,5 +1,6 @@
 //! Times in which a lock was of no use because one vCPU did not run.
 
+use super::result::add;
 use serde::Serialize;
 
 /// How many of the longest episodes and of the worst stalls are kept.
@@ -66,7 +67,7 @@ impl Episodes {
     pub(super) fn merge(&mut self, other: &Self) {
         self.count += other.count;
         self.per_s += other.per_s;
-        self.total_ns += other.total_ns;
+        add(&mut self.total_ns, other.total_ns);
         for episode in &other.longest {
             keep_worst(&mut self.longest, |e| e.duration_ns, episode);
         }
@@ -124,9 +125,9 @@ impl Open {
             return;
         }
         episodes.count += 1;
-        episodes.total_ns += duration;
+        add(&mut episodes.total_ns, duration);
         let own = if self.waits { duration } else { 0 };
-        let waited = (end.waited - self.waited).saturating_sub(own);
+        let waited = end.waited.saturating_sub(self.waited).saturating_sub(own);
         // Most episodes are not worth the story.
         if !enters(&episodes.longest, |e| e.duration_ns, duration)
             && !enters(stalls, |e| e.waited_ns, waited)

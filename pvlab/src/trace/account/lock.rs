@@ -47,7 +47,7 @@ impl Lock {
             releaser: None,
             releases: 0,
             order: Order::new(vcpus),
-            waiters: Vec::with_capacity(vcpus),
+            waiters: Vec::new(),
             class: Class::Unknown,
             next: None,
             since: 0,

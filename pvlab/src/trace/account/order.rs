@@ -43,10 +43,11 @@ pub(super) struct Order {
     front_knows: bool,
     /// Named by others, in this order, and have not said where they are. Nearly always empty.
     unplaced: Vec<u16>,
-    /// For each vCPU the one behind it in the queue.
+    vcpus: usize,
+    /// For each vCPU the one behind it in the queue; as long as it has to be.
     successors: Vec<u16>,
     /// Tickets and who waits with them, at the ticket's low bits. Those that wait at a time are in a
-    /// row, so they do not meet.
+    /// row, so they do not meet. Empty until there is one.
     tickets: Vec<(u16, u16)>,
     ticketed: usize,
     serving: Option<u16>,
@@ -60,8 +61,9 @@ impl Order {
             front: None,
             front_knows: false,
             unplaced: Vec::new(),
-            successors: vec![NOBODY; vcpus],
-            tickets: vec![(0, NOBODY); vcpus.next_power_of_two()],
+            vcpus,
+            successors: Vec::new(),
+            tickets: Vec::new(),
             ticketed: 0,
             serving: None,
         }
@@ -81,7 +83,9 @@ impl Order {
     }
 
     fn next_by_ticket(&self) -> Next {
-        if let Some(serving) = self.serving {
+        if let Some(serving) = self.serving
+            && !self.tickets.is_empty()
+        {
             let (ticket, vcpu) = self.tickets[self.slot(serving)];
             if vcpu != NOBODY && ticket == serving {
                 return Next::Vcpu(vcpu);
@@ -103,8 +107,18 @@ impl Order {
         }
     }
 
+    /// Of tickets that are not empty.
     fn slot(&self, ticket: u16) -> usize {
         usize::from(ticket) & (self.tickets.len() - 1)
+    }
+
+    /// The one behind `vcpu`.
+    fn successor(&mut self, vcpu: u16) -> &mut u16 {
+        let number = usize::from(vcpu);
+        if number >= self.successors.len() {
+            self.successors.resize(number + 1, NOBODY);
+        }
+        &mut self.successors[number]
     }
 
     /// `vcpu` has queued.
@@ -113,10 +127,10 @@ impl Order {
         match ahead {
             // If there is a front, it has the lock and could not say so yet.
             Ahead::Nobody => match self.front {
-                Some(front) => self.successors[usize::from(front)] = vcpu,
+                Some(front) => *self.successor(front) = vcpu,
                 None => self.handed(vcpu, false),
             },
-            Ahead::Waiter(before) => self.successors[usize::from(before)] = vcpu,
+            Ahead::Waiter(before) => *self.successor(before) = vcpu,
             Ahead::Unknown => {}
         }
     }
@@ -129,6 +143,9 @@ impl Order {
     }
 
     pub(super) fn ticket(&mut self, vcpu: u16, ticket: u16) {
+        if self.tickets.is_empty() {
+            self.tickets = vec![(0, NOBODY); self.vcpus.next_power_of_two()];
+        }
         let slot = self.slot(ticket);
         self.ticketed += usize::from(self.tickets[slot].1 == NOBODY);
         self.tickets[slot] = (ticket, vcpu);
@@ -150,7 +167,7 @@ impl Order {
         match self.front {
             // Two heads: the first has the lock and could not say so yet.
             Some(front) if self.front_knows && front != vcpu => {
-                self.successors[usize::from(front)] = vcpu;
+                *self.successor(front) = vcpu;
             }
             _ => {
                 self.front = Some(vcpu);
@@ -166,8 +183,7 @@ impl Order {
         if ticket.is_some() {
             self.serving = ticket;
         }
-        let successor = &mut self.successors[usize::from(vcpu)];
-        let successor = std::mem::replace(successor, NOBODY);
+        let successor = std::mem::replace(self.successor(vcpu), NOBODY);
         (queue && successor != NOBODY).then_some(successor)
     }
 
@@ -195,7 +211,9 @@ impl Order {
         }
         self.unplaced.retain(|&unplaced| unplaced != vcpu);
         self.pending = self.pending.or_else(|| self.second_pending.take());
-        if let Some(ticket) = ticket {
+        if let Some(ticket) = ticket
+            && !self.tickets.is_empty()
+        {
             let slot = self.slot(ticket);
             if self.tickets[slot] == (ticket, vcpu) {
                 self.tickets[slot].1 = NOBODY;
@@ -206,7 +224,9 @@ impl Order {
 
     /// Events of `vcpu` are missing.
     pub(super) fn gap(&mut self, vcpu: u16) {
-        self.successors[usize::from(vcpu)] = NOBODY;
+        if let Some(successor) = self.successors.get_mut(usize::from(vcpu)) {
+            *successor = NOBODY;
+        }
         self.serving = None;
     }
 }

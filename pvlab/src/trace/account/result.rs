@@ -57,14 +57,15 @@ pub struct Parts([u64; Part::ALL.len()]);
 impl Parts {
     /// Adds `ns` to a part.
     pub fn add(&mut self, part: Part, ns: u64) {
-        self.0[part as usize] += ns;
+        let sum = &mut self.0[part as usize];
+        *sum = sum.saturating_add(ns);
     }
 
     /// Moves `ns`, or what there is, from one part to another.
     pub(super) fn shift(&mut self, from: Part, to: Part, ns: u64) {
         let ns = ns.min(self[from]);
         self.0[from as usize] -= ns;
-        self.0[to as usize] += ns;
+        self.add(to, ns);
     }
 
     /// Adds all parts of `other`.
@@ -76,7 +77,7 @@ impl Parts {
 
     /// All parts together, ns.
     pub fn sum(&self) -> u64 {
-        self.0.iter().sum()
+        self.0.iter().fold(0, |sum, ns| sum.saturating_add(*ns))
     }
 }
 
@@ -279,13 +280,18 @@ impl Serialize for KickToRun {
     }
 }
 
+/// Adds `ns`: what somebody else may have written can be of any length.
+pub(super) fn add(sum: &mut u64, ns: u64) {
+    *sum = sum.saturating_add(ns);
+}
+
 /// A difference between parts and wait up to here is a matter of clocks, ns.
 const SUM_TOLERANCE_NS: u64 = 1_000;
 
 impl Tally {
     /// Accounts a wait of `wait_ns`, by the time stamps, that came to `parts` by the clocks.
     pub(super) fn wait(&mut self, wait_ns: u64, parts: &Parts) {
-        self.wait_ns += wait_ns;
+        add(&mut self.wait_ns, wait_ns);
         self.parts_ns.add_all(parts);
         let difference = parts.sum().abs_diff(wait_ns);
         if difference > SUM_TOLERANCE_NS.max(wait_ns / 100) {
@@ -310,10 +316,10 @@ impl Tally {
         self.acquisitions += other.acquisitions;
         self.waited += other.waited;
         self.tried += other.tried;
-        self.wait_ns += other.wait_ns;
+        add(&mut self.wait_ns, other.wait_ns);
         self.parts_ns.add_all(&other.parts_ns);
         self.unfinished += other.unfinished;
-        self.unfinished_wait_ns += other.unfinished_wait_ns;
+        add(&mut self.unfinished_wait_ns, other.unfinished_wait_ns);
         self.incomplete += other.incomplete;
         self.dropped += other.dropped;
         self.overlaps += other.overlaps;
@@ -322,7 +328,7 @@ impl Tally {
         self.lhp.merge(&other.lhp);
         self.lwp.merge(&other.lwp);
         self.kick.merge(&other.kick);
-        self.holder_off_ns += other.holder_off_ns;
+        add(&mut self.holder_off_ns, other.holder_off_ns);
         for stall in &other.stalls {
             super::episode::keep_worst(&mut self.stalls, |stall| stall.waited_ns, stall);
         }
@@ -335,10 +341,10 @@ impl Tally {
         self.futile_yields += other.futile_yields;
         let (mine, theirs) = (&mut self.injected, &other.injected);
         mine.holder += theirs.holder;
-        mine.holder_ns += theirs.holder_ns;
-        mine.holder_found_ns += theirs.holder_found_ns;
+        add(&mut mine.holder_ns, theirs.holder_ns);
+        add(&mut mine.holder_found_ns, theirs.holder_found_ns);
         mine.next += theirs.next;
-        mine.next_ns += theirs.next_ns;
-        mine.next_found_ns += theirs.next_found_ns;
+        add(&mut mine.next_ns, theirs.next_ns);
+        add(&mut mine.next_found_ns, theirs.next_found_ns);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::clock::Class;
 use super::order::Ahead;
+use super::result::add;
 use super::vcpu::{Acquisition, Halt, Stage};
 use super::vm::Vm;
 use pvlock::TraceEvent;
@@ -326,10 +327,10 @@ impl Vm {
             let injected = &mut self.lock_mut(l).tally.injected;
             if holds {
                 injected.holder += 1;
-                injected.holder_ns += ns;
+                add(&mut injected.holder_ns, ns);
             } else if next {
                 injected.next += 1;
-                injected.next_ns += ns;
+                add(&mut injected.next_ns, ns);
             }
         }
     }

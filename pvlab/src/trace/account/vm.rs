@@ -5,7 +5,7 @@ use super::clock::Class;
 use super::episode::{Close, EpisodeKind, Open};
 use super::lock::{Lock, QUIET_NS};
 use super::order::Next;
-use super::result::{Part, Tally, VmAccount};
+use super::result::{Part, Tally, VmAccount, add};
 use super::vcpu::{Stage, Vcpu};
 use crate::trace::{Event, What};
 
@@ -132,24 +132,27 @@ impl Vm {
         }
         let since = std::mem::replace(&mut lock.since, now);
         let ns = now - since;
-        lock.waited += ns * lock.waiters.len() as u64;
+        add(
+            &mut lock.waited,
+            ns.saturating_mul(lock.waiters.len() as u64),
+        );
         lock.clocks.add(lock.class, ns);
 
         match lock.class {
             Class::HolderOff => {
                 let holder = lock.holder.map(|v| &self.vcpus[usize::from(v)]);
                 if holder.is_some_and(|holder| holder.injected) {
-                    lock.tally.injected.holder_found_ns += ns;
+                    add(&mut lock.tally.injected.holder_found_ns, ns);
                 }
             }
             class if class.next_is_off() => {
                 let next = lock.next.map(|v| &mut self.vcpus[usize::from(v)]);
                 if let Some(next) = next {
                     if next.injected {
-                        lock.tally.injected.next_found_ns += ns;
+                        add(&mut lock.tally.injected.next_found_ns, ns);
                     }
                     if let Some(i) = next.position(l) {
-                        next.acquisitions[i].next_off += ns;
+                        add(&mut next.acquisitions[i].next_off, ns);
                     }
                 }
             }
@@ -162,7 +165,7 @@ impl Vm {
     /// suspect, the time was the suspect's.
     fn doubt(&mut self, l: u16, since: u64, now: u64) {
         let lock = &self.locks[usize::from(l)];
-        let from = since.max(lock.quiet_since + QUIET_NS);
+        let from = since.max(lock.quiet_since.saturating_add(QUIET_NS));
         if now <= from || lock.waiters.is_empty() {
             return;
         }
@@ -175,7 +178,8 @@ impl Vm {
         lock.clocks.shift(class, Class::HolderOff, now - from);
         if lock.suspect.is_none() {
             // The wait since `from` is this episode's already.
-            let waited = lock.waited - (now - from) * lock.waiters.len() as u64;
+            let own = (now - from).saturating_mul(lock.waiters.len() as u64);
+            let waited = lock.waited.saturating_sub(own);
             let open = Open {
                 kind: EpisodeKind::Lhp,
                 vcpu: suspect,
@@ -360,7 +364,7 @@ impl Vm {
                 }
                 let wait = end_ns.max(acquisition.start) - acquisition.start;
                 tally.unfinished += 1;
-                tally.unfinished_wait_ns += wait;
+                add(&mut tally.unfinished_wait_ns, wait);
                 tally.wait(wait, &acquisition.parts);
             }
         }

@@ -9,7 +9,7 @@
 //! | 2    | handoff | nobody may take it past the first in the list                         |
 //! | 3-7  | -       | 0                                                                    |
 //! | 8-62 | readers | how many hold it, or are finding out whether they may                  |
-//! | 63   | guard   | readers overflow: no more of them                                     |
+//! | 63   | guard   | readers overflow: one that comes panics, a try fails                   |
 //!
 //! The next 32, *owner*, which is a hint for those who wait:
 //!

@@ -5,6 +5,7 @@ use super::{
     readers,
 };
 use crate::atomic::{Atomic, Watch};
+use crate::qrwlock::too_many_readers;
 use crate::sleep::list::{sleep, waiter};
 use crate::sleep::{GRANTED, me};
 use crate::{LockEvent, Platform, RawLock};
@@ -13,9 +14,16 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 impl<P: Platform, W: RawLock> RawRwSem<P, W> {
     /// The add that led here made the count `count`; it is still in there. False only if `killable`,
     /// and the task was killed while it waited.
+    ///
+    /// # Panics
+    /// If there are too many readers; this one is not counted then.
     #[cold]
     #[inline(never)]
     pub(super) fn read_slow(&self, count: u64, killable: bool) -> bool {
+        if count & GUARD != 0 {
+            self.count.fetch_add(READER.wrapping_neg(), Relaxed);
+            too_many_readers("rwsem");
+        }
         // Beside readers a reader would always get in, and a writer never.
         let among_readers =
             self.owner.load(Relaxed) & BY_READERS != 0 && readers(count) > 1 && count & WRITER == 0;

@@ -20,6 +20,10 @@
 //! W --k readers woken--> W+k, or k     they are granted the lock
 //! ```
 //!
+//! There are [`MAX_READERS`] at most: then a reader that comes panics, and a try fails. (Else 2^32 of them,
+//! whose guards have been forgotten, would be `-W`: nobody active, and with a list nothing at all.) The
+//! fast path finds out by the comparison that it makes anyway, without sign instead of with.
+//!
 //! `W+1` is a writer, or a reader and a list; who knows whether there is a list can tell them apart.
 //!
 //! There is no hand-over: whoever is woken competes with those who come, and may starve.
@@ -78,6 +82,8 @@ pub struct RawRwSemXadd<
 
 const ACTIVE: u64 = (1 << 32) - 1;
 const READER: u64 = 1;
+/// As many as may hold it; half of the active, so that the others fit in beside those that are finding out.
+pub const MAX_READERS: u64 = 1 << 31;
 /// The list is not empty.
 pub const WAITING: u64 = ACTIVE.wrapping_neg().wrapping_sub(1);
 const WRITER: u64 = WAITING.wrapping_add(READER);
@@ -161,9 +167,10 @@ impl<
     #[inline(always)]
     fn read(&self) {
         // Acquire pairs with the Release in write_unlock().
-        let count = self.count.fetch_add(READER, Acquire).wrapping_add(READER);
-        if below(count, 1) {
-            self.read_slow();
+        let old = self.count.fetch_add(READER, Acquire);
+        // Neither negative nor too many.
+        if old >= MAX_READERS {
+            self.read_slow(old);
         } else {
             self.set_reader_owned(me::<P>);
         }
@@ -172,7 +179,7 @@ impl<
     #[inline]
     fn try_read(&self) -> bool {
         let mut count = self.count.load(Relaxed);
-        while !below(count, 0) {
+        while count < MAX_READERS {
             match self.claim(count, count + READER) {
                 Ok(_) => {
                     self.set_reader_owned(me::<P>);

@@ -1,7 +1,8 @@
 //! Who does not get in at once, and who wakes them.
 
-use super::{ACTIVE, READER, RawRwSemXadd, WAITING, WRITER, below};
+use super::{ACTIVE, MAX_READERS, READER, RawRwSemXadd, WAITING, WRITER, below};
 use crate::atomic::{Atomic, Watch};
+use crate::qrwlock::too_many_readers;
 use crate::sleep::list::{NOBODY, WaitList, Wakes, sleep, waiter};
 use crate::sleep::{ASLEEP, GRANTED, cpu_of, me};
 use crate::trace::{How, TraceEvent};
@@ -20,10 +21,18 @@ impl<
     W: RawLock,
 > RawRwSemXadd<P, ASM, OLD, RSPIN, RESPIN, W>
 {
-    /// A reader that is in the count, but may not.
+    /// A reader that is in the count, which was `old` before, but may not.
+    ///
+    /// # Panics
+    /// If there are too many; it is not counted then.
     #[cold]
     #[inline(never)]
-    pub(super) fn read_slow(&self) {
+    pub(super) fn read_slow(&self, old: u64) {
+        if !below(old, MAX_READERS) {
+            let old = self.count.fetch_add(READER.wrapping_neg(), Relaxed);
+            self.wake_if_left(old.wrapping_sub(READER));
+            too_many_readers("rwsem-xadd");
+        }
         P::count(LockEvent::Contended, 1);
         let mut change = READER.wrapping_neg();
         if RSPIN && self.is_promising() {
@@ -126,10 +135,10 @@ impl<
         }
     }
 
-    /// W, n -> +1 (n >= 0), in a moment without a writer.
+    /// W, n -> +1 (0 <= n < most), in a moment without a writer.
     fn try_read_past_list(&self) -> bool {
         let mut count = self.count.load(Relaxed);
-        while count == WAITING || !below(count, 0) {
+        while count == WAITING || count < MAX_READERS {
             match self.claim(count, count.wrapping_add(READER)) {
                 Ok(_) => return true,
                 Err(found) => count = found,

@@ -46,7 +46,9 @@ macro_rules! stepped_atomic {
             }
         }
 
-        impl Atomic<$value> for $name {
+        #[allow(unsafe_code)] // For the promise below.
+        // SAFETY: each is that of the atomic within, which is the step.
+        unsafe impl Atomic<$value> for $name {
             fn new(value: $value) -> Self {
                 Self(<$atomic>::new(value))
             }
@@ -93,7 +95,9 @@ impl<W: LockWord> Watch for Stepped<W> {
     }
 }
 
-impl<W: LockWord> LockWord for Stepped<W> {
+#[allow(unsafe_code)] // For the promise below.
+// SAFETY: each method is that of the word within, which is the step.
+unsafe impl<W: LockWord> LockWord for Stepped<W> {
     fn new(value: u32) -> Self {
         Self(W::new(value))
     }

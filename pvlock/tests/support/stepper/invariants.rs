@@ -1,7 +1,7 @@
 //! What must hold after every step.
 
 use super::subject::Subject;
-use super::{Failure, Kick, Machine, Phase, Stepper, Storage, Vcpu, key};
+use super::{ALL_NODES, Failure, Kick, Machine, Phase, Stepper, Storage, Vcpu, key};
 use pvlock::LockKind;
 use pvlock::percpu::NodeRef;
 use pvlock::qspinlock::pv::{HALTED, HASHED};
@@ -395,7 +395,10 @@ impl<W: LockWord> View<'_, W> {
         }
         let mut cpus = 0..self.storage.percpu.len();
         that(
-            cpus.all(|cpu| self.nodes_in_use(cpu) == 0),
+            cpus.all(|cpu| {
+                let without = self.machine.without_nodes.contains(&cpu);
+                self.nodes_in_use(cpu) == if without { ALL_NODES } else { 0 }
+            }),
             "nodes still in use",
         )?;
         that(self.entries(|_, _| true) == 0, "entries left in the table")

@@ -37,6 +37,8 @@ pub(crate) struct Stepper<W = PortableWord<U32>>(PhantomData<fn() -> W>);
 const MAX_VCPUS: usize = 8;
 /// Few, so that probing wraps and collides.
 const HASH_SLOTS: usize = 32;
+/// What [`pvlock::percpu::Node::in_use`] says when no node is free.
+const ALL_NODES: u32 = (1 << pvlock::MAX_NODES) - 1;
 
 /// What a vCPU is about to do to a lock. Of a reader-writer lock, locking is writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,6 +157,7 @@ pub(crate) struct Machine {
     spin_threshold: u32,
     numa_nodes: u64,
     millisecond: u64,
+    without_nodes: Vec<usize>,
     kick: Kick,
     storage: &'static (dyn Any + Send + Sync),
     /// Addresses of the locks; see [`key`].
@@ -187,7 +190,8 @@ pub(crate) struct Storage<P: Platform> {
 }
 
 impl<W: LockWord> Storage<Stepper<W>> {
-    fn cleared() -> &'static Self {
+    /// All of whose nodes are free, but those of the CPUs in `without_nodes`.
+    fn cleared(without_nodes: &[usize]) -> &'static Self {
         let any = STORAGE.with_borrow_mut(|all| {
             *all.entry(TypeId::of::<W>()).or_insert_with(|| {
                 Box::leak(Box::new(Self {
@@ -205,6 +209,12 @@ impl<W: LockWord> Storage<Stepper<W>> {
             for field in [&node.next, &node.locked, &node.state, &node.in_use] {
                 field.0.store(0, Ordering::Relaxed);
             }
+        }
+        for &cpu in without_nodes {
+            storage.percpu[cpu].nodes[0]
+                .in_use
+                .0
+                .store(ALL_NODES, Ordering::Relaxed);
         }
         for tag in storage.percpu.iter().flat_map(|percpu| &percpu.tags) {
             tag.0.store(0, Ordering::Relaxed);
@@ -320,7 +330,10 @@ impl Machine {
     }
 }
 
-impl<W: LockWord> Platform for Stepper<W> {
+#[allow(unsafe_code)] // For the promise below.
+// SAFETY: one thread executes all vCPUs, which have their own numbers and storage, by single accesses. A run
+// that unwinds drops its vCPUs before its locks. Keys are places in the list of locks.
+unsafe impl<W: LockWord> Platform for Stepper<W> {
     type U32 = U32;
     type U64 = U64;
     type LockWord = W;

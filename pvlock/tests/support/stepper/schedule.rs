@@ -108,6 +108,8 @@ pub(crate) struct Config {
     pub(crate) preempt: Vec<Preempt>,
     /// Unfounded kicks: before which step of the machine, whom.
     pub(crate) kicks: Vec<(u64, usize)>,
+    /// vCPUs all of whose queue nodes are in use, as if they held other locks.
+    pub(crate) without_nodes: Vec<usize>,
     pub(crate) kick: Kick,
     pub(crate) interrupts: Vec<Interrupt>,
     /// Interrupt handlers read.
@@ -131,6 +133,7 @@ impl Config {
             order: Order::RoundRobin,
             preempt: vec![],
             kicks: vec![],
+            without_nodes: vec![],
             kick: Kick::Sticky,
             interrupts: vec![],
             interrupts_read: false,
@@ -219,7 +222,8 @@ impl Machine {
             numa_nodes: config.numa_nodes,
             millisecond: config.millisecond,
             kick: config.kick,
-            storage: Storage::<Stepper<W>>::cleared(),
+            storage: Storage::<Stepper<W>>::cleared(&config.without_nodes),
+            without_nodes: config.without_nodes.clone(),
             locks: RefCell::new(
                 locks
                     .iter()

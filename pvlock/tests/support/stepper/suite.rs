@@ -6,7 +6,7 @@ use super::{Failure, MACHINE, Machine, Resume, Stepper};
 use crate::rng::Rng;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, Yielder};
-use pvlock::conformance::{Breach, Guarded, Meeting, SITES, Site, Suite, inconsistency};
+use pvlock::conformance::{Breach, Guarded, Kept, Meeting, SITES, Site, Suite, inconsistency};
 use pvlock::word::LockWord;
 use pvlock::{LockEvent, LockKind, LockVisitor, RawLock, RawRwLock, RwLockVisitor};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -36,7 +36,7 @@ pub(crate) fn conform<W: LockWord>(
 }
 
 /// What a vCPU does.
-type Part<W, L> = fn(&mut Suite<'_, Stepper<W>, L>) -> Result<(), Breach>;
+type Part<W, L> = fn(&mut Suite<'_, Stepper<W>, L>, &[&Kept<Stepper<W>>]) -> Result<(), Breach>;
 
 struct Conform {
     config: Config,
@@ -48,7 +48,13 @@ impl<W: LockWord> LockVisitor<Stepper<W>> for Conform {
     type Output = Result<(), Failure>;
 
     fn visit<L: RawLock>(self) -> Self::Output {
-        self.run::<W, Exclusive<L>, L>(|subject| &subject.0, |suite| suite.exclusive())
+        self.run::<W, Exclusive<L>, L>(
+            |subject| &subject.0,
+            |suite, kept| {
+                suite.exclusive()?;
+                suite.scarce(kept)
+            },
+        )
     }
 }
 
@@ -56,7 +62,7 @@ impl<W: LockWord> RwLockVisitor<Stepper<W>> for Conform {
     type Output = Result<(), Failure>;
 
     fn visit<L: RawRwLock>(self) -> Self::Output {
-        self.run::<W, Shared<L>, L>(|subject| &subject.0, |suite| suite.shared())
+        self.run::<W, Shared<L>, L>(|subject| &subject.0, |suite, _| suite.shared())
     }
 }
 
@@ -70,10 +76,12 @@ impl Conform {
         let machine = Rc::new(Machine::new::<W, S>(&self.config, &locks));
         let guarded: Rc<[Guarded<Stepper<W>>]> = (0..SITES).map(|_| Guarded::default()).collect();
         let meeting = Rc::new(Meeting::<Stepper<W>>::default());
+        let kept: Rc<[Kept<Stepper<W>>]> = (0..2).map(|_| Kept::default()).collect();
         let (cpus, rounds) = (self.config.programs.len(), self.rounds);
         let body = |cpu: usize| {
             let (machine, locks) = (machine.clone(), locks.clone());
             let (guarded, meeting) = (guarded.clone(), meeting.clone());
+            let kept = kept.clone();
             let stack = DefaultStack::new(STACK_BYTES).expect("memory for a stack");
             Coroutine::with_stack(stack, move |yielder: &Yielder<Resume, ()>, _| {
                 machine.vcpus[cpu].yielder.set(yielder);
@@ -83,14 +91,15 @@ impl Conform {
                         guarded,
                     })
                     .collect();
-                let breach = part(&mut Suite {
+                let mut suite = Suite {
                     sites: &sites,
                     meeting: &meeting,
                     tasks: u32::try_from(cpus).unwrap(),
                     step_aside: || (),
                     rounds,
                     met: 0,
-                });
+                };
+                let breach = part(&mut suite, &kept.iter().collect::<Vec<_>>());
                 if let Err(breach) = breach {
                     panic!("{breach}");
                 }

@@ -1,0 +1,374 @@
+//! Where a report or a trace goes: a file that is complete or as it was, or a stream.
+//!
+//! | the target is | how it is written |
+//! |---|---|
+//! | a file, there already or not | a [`Draft`] beside it, synced, and renamed in the end |
+//! | a file whose directory may not be written | in place, once there is something to write |
+//! | a file that cannot be renamed over, such as a bind mount | a draft, copied into it in the end |
+//! | standard output, an open descriptor, a pipe, a device | straight through, without seeking |
+//!
+//! What cannot be written there in the end is kept elsewhere ([`Kept`]): it has been measured.
+
+mod draft;
+mod kept;
+
+pub use draft::{Draft, Unpublished};
+pub use kept::{Kept, keep, places};
+
+use crate::ending;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::retry_on_intr;
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+/// What stands for standard output, and for standard input.
+pub const DASH: &str = "-";
+
+/// Links that are followed at most, as Linux does.
+const MOST_LINKS: usize = 40;
+
+/// What a report is called that goes to standard output, should it have to be kept elsewhere.
+const NAMELESS: &str = "report";
+
+/// Why something could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputError {
+    /// The file cannot be written, as was seen before anything was done.
+    #[error("cannot write {}: {source}; choose another file with --output", .path.display())]
+    Refused {
+        /// Its path.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Standard output cannot be written.
+    #[error("cannot write to standard output: {0}")]
+    Stdout(#[source] io::Error),
+    /// In the end it could not be written.
+    #[error("cannot write to {name}: {source}; {kept}")]
+    Lost {
+        /// Where it should have gone.
+        name: String,
+        /// What the system says.
+        source: io::Error,
+        /// Where it is instead.
+        kept: Kept,
+    },
+}
+
+/// Where something goes.
+#[derive(Debug)]
+pub enum Target {
+    /// Standard output.
+    Stdout,
+    /// A regular file, there already or not.
+    File(PathBuf),
+    /// A regular file that is there, in a directory that may not be written.
+    InPlace(PathBuf),
+    /// Something else that can be written, such as a named pipe or /dev/null; it is open.
+    Stream(PathBuf, File),
+}
+
+impl Target {
+    /// The target, after a check that it can be written; `-` and nothing are standard output. Leaves
+    /// nothing behind, so that a run that fails or is killed leaves nothing either.
+    ///
+    /// A stream is opened: a reader that waits at the other end of a named pipe is told that it ends
+    /// whatever becomes of the run, and one that does not come yet is waited for.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn check(path: Option<&Path>) -> Result<Self, OutputError> {
+        let Some(path) = path.filter(|path| *path != Path::new(DASH)) else {
+            return Ok(Self::Stdout);
+        };
+        Self::check_file(path).map_err(|source| OutputError::Refused {
+            path: path.to_owned(),
+            source,
+        })
+    }
+
+    fn check_file(path: &Path) -> io::Result<Self> {
+        let target = match end_of_links(path)? {
+            End::Descriptor(1) => return Ok(Self::Stdout),
+            // Opened anew, it has a position of its own: the end is where it should be.
+            End::Descriptor(_) => {
+                let file = OpenOptions::new().append(true).open(path)?;
+                return Ok(Self::Stream(path.to_owned(), file));
+            }
+            End::File(target) => target,
+        };
+        let there = match fs::metadata(&target) {
+            Ok(found) if found.is_dir() => return Err(ErrorKind::IsADirectory.into()),
+            Ok(found) if found.is_file() => {
+                // A rename would replace even a read-only file.
+                OpenOptions::new().write(true).open(&target)?;
+                true
+            }
+            Ok(_) => {
+                let file = OpenOptions::new().write(true).open(&target)?;
+                return Ok(Self::Stream(path.to_owned(), file));
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => false,
+            Err(error) => return Err(error),
+        };
+        match Draft::create(&target) {
+            Ok(draft) => drop(draft),
+            Err(error) if there && is_forbidden(&error) => return Ok(Self::InPlace(target)),
+            Err(error) => return Err(error),
+        }
+        Ok(Self::File(target))
+    }
+
+    /// Writes the whole of it. A reader that has had enough is no error.
+    ///
+    /// # Errors
+    /// If it cannot be written; then it says where it has been kept.
+    pub fn write(&self, text: &str) -> Result<(), OutputError> {
+        let bytes = text.as_bytes();
+        let written = match self {
+            Self::Stdout => write_stream(io::stdout().lock(), bytes),
+            Self::Stream(_, file) => write_stream(file, bytes),
+            Self::InPlace(path) => in_place(path).and_then(|mut file| {
+                file.write_all(bytes)?;
+                file.sync_all()
+            }),
+            Self::File(path) => publish(path, bytes),
+        };
+        written.map_err(|source| OutputError::Lost {
+            name: self.name(),
+            source,
+            kept: keep(self.file_name(), bytes, self.is_stdout()),
+        })
+    }
+
+    /// Writes what can be had again at any time to standard output, whose reader may have had enough.
+    ///
+    /// # Errors
+    /// If it cannot be written; it is not kept elsewhere then.
+    pub fn print(text: &str) -> Result<(), OutputError> {
+        write_stream(io::stdout().lock(), text.as_bytes()).map_err(OutputError::Stdout)
+    }
+
+    /// Whether it is a regular file.
+    pub fn is_file(&self) -> bool {
+        matches!(self, Self::File(_) | Self::InPlace(_))
+    }
+
+    /// Whether it is standard output.
+    pub fn is_stdout(&self) -> bool {
+        matches!(self, Self::Stdout)
+    }
+
+    /// What to call it.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Stdout => "standard output".to_owned(),
+            Self::File(path) | Self::InPlace(path) | Self::Stream(path, _) => {
+                path.display().to_string()
+            }
+        }
+    }
+
+    /// What a file is to be called that takes its place.
+    pub fn file_name(&self) -> &OsStr {
+        match self {
+            Self::File(path) | Self::InPlace(path) | Self::Stream(path, _) => path.file_name(),
+            Self::Stdout => None,
+        }
+        .unwrap_or(OsStr::new(NAMELESS))
+    }
+}
+
+/// Empties the file to write it in place, as soon as nobody else of us does that.
+///
+/// # Errors
+/// If it cannot be opened.
+pub(crate) fn in_place(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().write(true).open(path)?;
+    // Where there are no locks, two of us at the same time are not prevented.
+    let _ = retry_on_intr(|| flock(&file, FlockOperation::LockExclusive));
+    file.set_len(0)?;
+    Ok(file)
+}
+
+fn publish(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let draft = Draft::create(path)?;
+    // A report that is not complete is of no use; a trace is, and is left as a draft.
+    let _removed_if_ended = ending::Draft::at(draft.path());
+    draft.writer()?.write_all(bytes)?;
+    draft.publish().map_err(|unpublished| unpublished.source)
+}
+
+fn write_stream(mut stream: impl Write, bytes: &[u8]) -> io::Result<()> {
+    match stream.write_all(bytes).and_then(|()| stream.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
+}
+
+/// Whether nothing can be made in that directory, though files in it may be writable.
+fn is_forbidden(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem
+    )
+}
+
+/// What a path leads to.
+enum End {
+    /// A descriptor of this process, by its number.
+    Descriptor(u32),
+    /// Something that is no link, and need not exist.
+    File(PathBuf),
+}
+
+/// Follows links: it is the file that is to be replaced, not a link to it.
+fn end_of_links(path: &Path) -> io::Result<End> {
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        if let Some(number) = descriptor(&path) {
+            return Ok(End::Descriptor(number));
+        }
+        match fs::read_link(&path) {
+            Ok(link) => path = path.parent().unwrap_or(Path::new("")).join(link),
+            // It is no link, or what is wrong with it shows when it is opened.
+            Err(_) => return Ok(End::File(path)),
+        }
+    }
+    Err(io::Error::from_raw_os_error(
+        rustix::io::Errno::LOOP.raw_os_error(),
+    ))
+}
+
+/// The number of the descriptor that the path names.
+fn descriptor(path: &Path) -> Option<u32> {
+    let path = path.to_str()?;
+    match path {
+        "/dev/stdin" => Some(0),
+        "/dev/stdout" => Some(1),
+        "/dev/stderr" => Some(2),
+        _ => ["/dev/fd/", "/proc/self/fd/"]
+            .iter()
+            .find_map(|directory| path.strip_prefix(directory)?.parse().ok()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsString;
+
+    fn names(directory: &Path) -> Vec<OsString> {
+        fs::read_dir(directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect()
+    }
+
+    #[test]
+    fn a_check_leaves_nothing_and_a_write_leaves_the_file_alone() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("report.json");
+        let target = Target::check(Some(&path)).unwrap();
+        assert!(names(scratch.path()).is_empty());
+        target.write("all of it\n").unwrap();
+        assert_eq!(names(scratch.path()), ["report.json"]);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "all of it\n");
+        Target::check(Some(&path))
+            .unwrap()
+            .write("again\n")
+            .unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "again\n");
+    }
+
+    #[test]
+    fn a_link_stays_a_link_also_one_to_nothing_yet() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (file, link) = (scratch.path().join("file"), scratch.path().join("link"));
+        std::os::unix::fs::symlink("file", &link).unwrap();
+        for text in ["new", "newer"] {
+            Target::check(Some(&link)).unwrap().write(text).unwrap();
+            assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+            assert_eq!(fs::read_to_string(&file).unwrap(), text);
+        }
+        fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink("link", &link).unwrap();
+        assert!(Target::check(Some(&link)).is_err(), "round and round");
+    }
+
+    #[test]
+    fn directories_and_missing_directories_are_refused_at_once() {
+        let scratch = tempfile::tempdir().unwrap();
+        for path in [
+            scratch.path().to_owned(),
+            scratch.path().join("no/such/file"),
+            scratch.path().join(".."),
+        ] {
+            assert!(
+                matches!(Target::check(Some(&path)), Err(OutputError::Refused { .. })),
+                "{path:?}"
+            );
+        }
+        assert!(names(scratch.path()).is_empty());
+    }
+
+    #[test]
+    fn devices_are_written_straight_through() {
+        let target = Target::check(Some(Path::new("/dev/null"))).unwrap();
+        assert!(matches!(target, Target::Stream(..)));
+        target.write("gone").unwrap();
+    }
+
+    #[test]
+    fn a_dash_and_dev_stdout_are_standard_output_and_a_descriptor_is_appended_to() {
+        for name in ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
+            assert!(Target::check(Some(Path::new(name))).unwrap().is_stdout());
+        }
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"before ").unwrap();
+        let number = std::os::fd::AsRawFd::as_raw_fd(&file);
+        let target = Target::check(Some(&PathBuf::from(format!("/dev/fd/{number}")))).unwrap();
+        target.write("after").unwrap();
+        let mut text = String::new();
+        io::Seek::rewind(&mut file).unwrap();
+        io::Read::read_to_string(&mut file, &mut text).unwrap();
+        assert_eq!(text, "before after");
+    }
+
+    #[test]
+    fn the_mode_of_a_file_outlives_its_replacement() {
+        use std::os::unix::fs::PermissionsExt;
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("private");
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        Target::check(Some(&path)).unwrap().write("new").unwrap();
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_written_in_the_end_is_kept_and_the_error_says_where() {
+        let scratch = tempfile::tempdir().unwrap();
+        let directory = scratch.path().join("there");
+        fs::create_dir(&directory).unwrap();
+        let target = Target::check(Some(&directory.join("report.json"))).unwrap();
+        fs::remove_dir(&directory).unwrap();
+        let error = target.write("measured").unwrap_err();
+        let OutputError::Lost {
+            kept: Kept::File(kept),
+            ..
+        } = &error
+        else {
+            panic!("{error}");
+        };
+        assert_eq!(fs::read_to_string(kept).unwrap(), "measured");
+        assert!(error.to_string().contains(&kept.display().to_string()));
+        fs::remove_file(kept).unwrap();
+    }
+}

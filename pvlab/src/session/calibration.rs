@@ -1,0 +1,55 @@
+//! Before anybody works, one vCPU finds out what work costs, for all.
+
+use super::RunError;
+use super::run::{POLL, Run};
+use super::snapshot::to_f64;
+use crate::machine::auto_cpl;
+use crate::record::Calibration;
+use crate::scenario::{Cpl, MachineKind, Scenario};
+use guest::abi::{Costs, phase};
+
+impl Run<'_> {
+    /// Lets vCPU 0 of the first VM find out what work costs, and tells all vCPUs of all VMs. The others halt
+    /// meanwhile, so that it is alone with its CPU as far as that depends on this run.
+    pub(super) async fn calibrate(&mut self) -> Result<(), RunError> {
+        if self.is_emulated()? {
+            return Ok(());
+        }
+        let Some(first) = self.vms.first() else {
+            return Ok(());
+        };
+        first.machine.region().set_phase(phase::CALIBRATE)?;
+        first.machine.kick(0)?;
+        let mut found = None;
+        self.wait_until(POLL, |run| {
+            found = run.vms[0].machine.region().calibration(0)?;
+            Ok(found.is_some())
+        })
+        .await?;
+        if let Some(costs) = &found {
+            for vm in &self.vms {
+                vm.machine.region().set_calibration(costs)?;
+            }
+        }
+        self.calibration = found;
+        Ok(())
+    }
+
+    /// Whether each instruction of the guests is emulated: then there is nothing to be found out that holds, and
+    /// KVM's emulator does not know all that would take. vCPUs find out for themselves how long a unit takes.
+    fn is_emulated(&self) -> Result<bool, RunError> {
+        let Scenario { machine, cpl, .. } = self.scenario;
+        Ok(*machine == MachineKind::Kvm && *cpl == Cpl::Cpl0 && auto_cpl()? == vmm::Cpl::Cpl3)
+    }
+}
+
+/// As it stands in the record.
+pub(super) fn record(costs: Costs) -> Calibration {
+    let ns = |ps| to_f64(ps) / 1e3;
+    Calibration {
+        unit_ns: ns(costs.unit_ps) / 1024.0,
+        look_ns: ns(costs.look_ps),
+        section_ns: ns(costs.section_ps),
+        outside_ns: ns(costs.outside_ps),
+    }
+}
