@@ -305,7 +305,7 @@ fn a_file_without_end_is_no_preset_and_no_schedule() {
 fn schedule_files_go_through_the_limits_of_options() {
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("case.json");
-    let save = "run --lock pv-qspinlock --vcpus 2 --machine sim:here --iterations 5 --warm-up 10us \
+    let save = "run --lock pv-qspinlock --vcpus 2 --machine sim:here --iterations 5 --warm-up 1ms \
                 --deschedule 0:2:1ms --save-schedule";
     let output = command(save).arg(&file).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
@@ -335,7 +335,7 @@ fn schedule_files_go_through_the_limits_of_options() {
             "noise is 4000000000: it may be 0 to 1024",
         ),
         (
-            "\"warm_up_ns\": 10000",
+            "\"warm_up_ns\": 1000000",
             "\"warm_up_ns\": 18446744073709551615",
             "warm_up_ns is 184467",
         ),

@@ -54,7 +54,7 @@ fn the_reader_of_a_named_pipe_gets_the_trace_and_its_end() {
     }
     // So does that of a schedule, which is written twice to a file: once.
     let script = "mkfifo $2-1; \"$1\" run --lock tas --vcpus 2 --machine sim:here --iterations 5 \
-                  --warm-up 10us --save-schedule $2-1 >/dev/null & \
+                  --warm-up 1ms --save-schedule $2-1 >/dev/null & \
                   timeout 60 cat $2-1; wait $!";
     let output = shell(script, &[pipe]);
     assert!(output.status.success(), "{}", stderr(&output));

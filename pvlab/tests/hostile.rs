@@ -24,13 +24,13 @@ const VALUES: [&str; 10] = [
 const COMMANDS: [(&str, &str); 4] = [
     (
         "run",
-        "--machine sim:here --lock qrwlock --vcpus 2 --iterations 2 --warm-up 1us",
+        "--machine sim:here --lock qrwlock --vcpus 2 --iterations 2 --warm-up 1ms",
     ),
     (
         "trace",
-        "--machine sim:here --lock tas --vcpus 2 --ring 1024 --duration 1us --warm-up 1us",
+        "--machine sim:here --lock tas --vcpus 2 --ring 1024 --duration 1ms --warm-up 1ms",
     ),
-    ("torture", "--machine sim:here --lock tas --duration 1us"),
+    ("torture", "--machine sim:here --lock tas --duration 1ms"),
     ("machines", "here"),
 ];
 

@@ -75,7 +75,7 @@ fn what_was_measured_is_reported_where_there_can_be_no_further_thread() {
     let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(scratch.path(), permissions).unwrap();
     let line = format!(
-        "trace --machine sim:here --lock ticket --vcpus 2 --warm-up 10us --duration 1ms -o {}",
+        "trace --machine sim:here --lock ticket --vcpus 2 --warm-up 1ms --duration 1ms -o {}",
         file.display()
     );
     let output = limited("ulimit -u 1", &line, true);
@@ -85,7 +85,7 @@ fn what_was_measured_is_reported_where_there_can_be_no_further_thread() {
     assert!(!stderr(&read).contains("ends early"), "{}", stderr(&read));
     // So are simulations that would have been side by side.
     let line = "compare --machine sim:here --locks tas,ticket --vcpus 2 --rounds 2 --jobs 4 \
-                --duration 1ms --warm-up 10us --format json";
+                --duration 1ms --warm-up 1ms --format json";
     let output = limited("ulimit -u 1", line, true);
     assert!(output.status.success(), "{}", stderr(&output));
     let unlimited = limited("true", line, true);

@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 /// A short trace that needs no host.
 pub(crate) const TRACE: &str =
-    "trace --machine sim:here --lock ticket --vcpus 2 --ring 4096 --warm-up 10us --duration 1ms";
+    "trace --machine sim:here --lock ticket --vcpus 2 --ring 4096 --warm-up 1ms --duration 1ms";
 /// One that is larger than the file systems and limits here.
 pub(crate) const LARGE: &str =
-    "trace --machine sim:here --lock ticket --vcpus 2 --warm-up 10us --duration 20ms";
+    "trace --machine sim:here --lock ticket --vcpus 2 --warm-up 1ms --duration 20ms";
 /// A short run.
 pub(crate) const RUN: &str =
-    "run --machine sim:here --lock tas --vcpus 2 --warm-up 10us --duration 1ms --format json";
+    "run --machine sim:here --lock tas --vcpus 2 --warm-up 1ms --duration 1ms --format json";
 
 pub(crate) const FORMATS: [&str; 2] = ["perfetto", "json-lines"];
 
