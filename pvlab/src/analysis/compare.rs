@@ -213,6 +213,11 @@ fn ratio(runs: &[Run<'_>], base: &[Run<'_>], min_effect: f64) -> Option<Ratio> {
         .zip(base)
         .map(|(run, base)| run.throughput_for_ratio() / base.throughput_for_ratio())
         .collect();
+    ratio_of(rounds, min_effect)
+}
+
+/// From the ratio in each round.
+fn ratio_of(rounds: Vec<f64>, min_effect: f64) -> Option<Ratio> {
     let median = stats::median(&rounds)?;
     let found = stats::rounds_interval(&rounds);
     // The same here.
@@ -221,7 +226,8 @@ fn ratio(runs: &[Run<'_>], base: &[Run<'_>], min_effect: f64) -> Option<Ratio> {
         hi: hi.max(median),
     });
     let support = found.map(|(_, support)| support);
-    let confident = interval.filter(|_| support.is_some_and(|s| s.level.is_some()));
+    let confident =
+        interval.filter(|_| support.is_some_and(|s| s.level.is_some() && s.n >= LEAST_ROUNDS));
     Some(Ratio {
         median,
         lo: interval.map(|interval| interval.lo),
@@ -231,6 +237,10 @@ fn ratio(runs: &[Run<'_>], base: &[Run<'_>], min_effect: f64) -> Option<Ratio> {
         rounds,
     })
 }
+
+/// Two rounds that agree may each have met the same two states of the machine by chance, in one of eight
+/// comparisons of a lock with itself, and nothing in them tells.
+const LEAST_ROUNDS: usize = 3;
 
 /// A difference is called one if the interval excludes 1 and the median is worth it. As many
 /// times slower counts as much as that many times faster, so that the verdict does not depend on
@@ -248,3 +258,7 @@ fn verdict(median: f64, interval: Option<Interval>, min_effect: f64) -> Verdict 
 #[cfg(test)]
 #[path = "compare_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "compare_study.rs"]
+mod study;

@@ -227,7 +227,8 @@ mod tests {
                 let covered = coverage(n, |random| spread * random.normal());
                 assert!((930..=970).contains(&covered), "{n}, {spread}: {covered}");
             }
-            // A sum of three delays, each exponential: skewed to one side.
+            // A sum of three delays, each exponential: skewed to one side. It covers 93.8, 93.1, 92.6, 92.7
+            // and 93.7 % with 2, 3, 5, 10 and 20 rounds.
             let covered = coverage(n, |random| {
                 let delays: f64 = (0..3).map(|_| -random.unit().ln()).sum();
                 0.1 * (3.0 - delays)

@@ -260,6 +260,11 @@ pub(crate) fn of_rounds(plan: &Plan, rounds: &[Vec<Record>]) -> Vec<Warning> {
             "one_round",
             "one round proves nothing: no interval can be had and no verdict given",
         ));
+    } else if rounds.len() == 2 {
+        warnings.push(Warning::new(
+            "two_rounds",
+            "two rounds give no verdict: they may agree by chance; --rounds 3 and more give one",
+        ));
     } else if !rounds.is_empty() && rounds.len() < plan.locks.len() {
         warnings.push(Warning::new(
             "few_rounds",
