@@ -183,3 +183,26 @@ fn interval_lines_add_up_to_the_whole() {
         }
     }
 }
+
+#[test]
+fn a_comparison_tells_when_vcpus_were_done_and_which_waits_were_cut_off() {
+    let line = "compare --machine sim:broadwell-ex-4s --cpus 0-3 --locks tas,ticket --vcpus 3 --rounds 3 \
+                --warm-up 1ms";
+    let table = |length: &str| {
+        let output = pvlab(&format!("{line} {length}"));
+        assert!(output.status.success(), "{}", stderr(&output));
+        stdout(&output).to_owned()
+    };
+    let told = "the first vCPU was done after ";
+    assert!(table("--iterations 40").contains(told));
+    assert!(!table("--duration 1ms").contains(told));
+    let csv = table("--duration 1ms --format csv");
+    let mut rows = csv.lines().map(|row| row.split(',').collect::<Vec<_>>());
+    let header = rows.next().unwrap();
+    let at = |name| header.iter().position(|column| *column == name).unwrap();
+    let (count, longest) = (at("waits_cut_off"), at("wait_cut_off_ns"));
+    let ticket = rows.last().unwrap();
+    // Two of three wait for a fair lock when time is up.
+    assert!(ticket[count].parse::<u64>().unwrap() > 0, "{csv}");
+    assert!(ticket[longest].parse::<u64>().unwrap() > 0, "{csv}");
+}

@@ -4,12 +4,12 @@ use super::account;
 use super::csv;
 use super::doc::{Block, Table, render};
 use super::headline::{achieved, headline, starts, workload};
-use super::human::{count, or_dash, or_unknown, rate, rates, ratio, share};
+use super::human::{count, or_dash, or_unknown, rate, rates, ratio, share, time};
 use super::mix;
 use super::run::{cut_off, wait_cells};
 use super::{Context, Format, Machine, to_json};
 use crate::analysis::{Comparison, Ended, Exclusion, LockResult, Plan, Summary, Warning};
-use crate::scenario::Lock;
+use crate::scenario::{Length, Lock};
 use crate::selection::SlowPath;
 use crate::trace::account::Account;
 use serde::Serialize;
@@ -164,6 +164,7 @@ impl CompareReport {
                 .map(|result| (result.lock.as_str(), &result.summary)),
         ));
         lines.extend(starts(results.iter().flat_map(|result| &result.starts)));
+        lines.extend(uneven_end(plan, results, *ended));
         let mut blocks = vec![
             Block::Lines(lines),
             Block::Table(self.throughput()),
@@ -322,7 +323,8 @@ impl CompareReport {
             "probe_ns",
             "exclusion",
         ];
-        let header = header.into_iter().chain(mix::CSV).chain(["machine"]);
+        let last = ["waits_cut_off", "wait_cut_off_ns", "machine"];
+        let header = header.into_iter().chain(mix::CSV).chain(last);
         let mut text = csv::row(header.map(str::to_owned));
         for result in &self.comparison.results {
             let LockResult {
@@ -365,10 +367,38 @@ impl CompareReport {
                 summary.exclusion.name().to_owned(),
             ];
             let cells = cells.into_iter().chain(mix::csv_cells(summary));
-            text += &csv::row(cells.chain([self.comparison.plan.run.machine_name()]));
+            text += &csv::row(cells.chain([
+                csv::maybe(waits.map(|w| w.cut_off)),
+                csv::maybe(waits.and_then(|w| w.longest_cut_off)),
+                self.comparison.plan.run.machine_name(),
+            ]));
         }
         text
     }
+}
+
+/// When the vCPUs were done with a fixed number of acquisitions: figures are of the time before.
+fn uneven_end(plan: &Plan, results: &[LockResult], ended: Ended) -> Option<String> {
+    if !matches!(plan.run.length, Length::Iterations(_)) {
+        return None;
+    }
+    let each = results.iter().filter(|result| !result.starts.is_empty());
+    let each = each.map(|LockResult { lock, summary, .. }| {
+        format!(
+            "{} of {} ({lock})",
+            time(summary.measured_s * 1e9),
+            time(summary.whole_s * 1e9)
+        )
+    });
+    let each: Vec<_> = each.collect();
+    // The run in which a lock broke is in its sums and in no round.
+    (!each.is_empty() && ended != Ended::ExclusionBroken).then(|| {
+        format!(
+            "the first vCPU was done after {} that the last took, all rounds together: rates, fairness and \
+             waits are of the time in which all vCPUs were at work",
+            each.join(", ")
+        )
+    })
 }
 
 /// What to cry out about a lock that did not exclude.
