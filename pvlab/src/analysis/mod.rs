@@ -3,6 +3,7 @@
 pub mod bench;
 mod bistable;
 mod compare;
+pub(crate) mod none;
 mod plan;
 mod sharing;
 mod starving;

@@ -2,7 +2,8 @@
 
 use super::Run;
 use super::bistable::Bistable;
-use super::stats::{median, ratio_interval};
+use super::none;
+use super::stats::{Support, median, rounds_interval};
 use crate::record::Record;
 use crate::report::human::time;
 use serde::Serialize;
@@ -134,15 +135,21 @@ pub struct LockAt {
     /// Its name.
     pub lock: String,
     /// Acquisitions per second in each round.
+    #[serde(serialize_with = "none::figures")]
     pub rounds: Vec<f64>,
     /// Their median.
+    #[serde(serialize_with = "none::figure")]
     pub acquisitions_per_s: f64,
     /// The two states that the rounds were in, if they fall into two.
     pub bistable: Option<Bistable>,
     /// Median of the ratios to the first lock in the same round.
+    #[serde(serialize_with = "none::figure")]
     pub ratio: f64,
-    /// The ratio's 95 % interval over seeds, if there are enough rounds.
+    /// The ratio's interval over seeds, if there are enough rounds.
+    #[serde(serialize_with = "none::ends")]
     pub ratio_interval: Option<(f64, f64)>,
+    /// What it is.
+    pub ratio_interval_is: Option<Support>,
 }
 
 impl Point {
@@ -150,19 +157,21 @@ impl Point {
     pub fn new(value: f64, records: &[Record], rounds: usize) -> Self {
         let rate = |record: &Record| {
             let vm = record.vms.first();
-            vm.map_or(0.0, |vm| Run::of(record, vm).throughput_for_ratio())
+            vm.map_or(0.0, |vm| Run::of(record, vm).throughput())
         };
         let of_lock = |records: &[Record]| records.iter().map(rate).collect::<Vec<_>>();
         let first = of_lock(&records[..rounds]);
         let locks = records.chunks_exact(rounds).map(|records| {
             let rates = of_lock(records);
             let ratios: Vec<_> = rates.iter().zip(&first).map(|(a, b)| a / b).collect();
+            let interval = rounds_interval(&ratios);
             LockAt {
                 lock: records[0].vms[0].lock.clone(),
                 acquisitions_per_s: median(&rates).unwrap_or(0.0),
                 bistable: Bistable::of(&rates),
-                ratio: median(&ratios).unwrap_or(0.0),
-                ratio_interval: ratio_interval(&ratios).map(|interval| (interval.lo, interval.hi)),
+                ratio: none::median_ratio(&ratios),
+                ratio_interval: interval.map(|(ends, _)| (ends.lo, ends.hi)),
+                ratio_interval_is: interval.map(|(_, support)| support),
                 rounds: rates,
             }
         });

@@ -1,7 +1,8 @@
 //! How far a simulated machine is from a real one: the same cells on both.
 
 use super::bistable::Bistable;
-use super::stats::{self, Interval};
+use super::none;
+use super::stats::{self, Support};
 use super::{Run, Summary};
 use crate::record::Record;
 use crate::scenario::Lock;
@@ -27,7 +28,8 @@ pub struct ValidationCell {
     pub real: Side,
     /// On the simulated one.
     pub simulated: Side,
-    /// Simulated throughput by the real one.
+    /// Simulated throughput by the real one; none if either is.
+    #[serde(serialize_with = "none::figure")]
     pub ratio: f64,
     /// The factor that it is to be within.
     pub within: f64,
@@ -42,10 +44,14 @@ pub struct ValidationCell {
 /// One of the machines.
 #[derive(Clone, Debug, Serialize)]
 pub struct Side {
-    /// Acquisitions per second: median over the rounds.
+    /// Acquisitions per second: median over the rounds; 0 is none.
+    #[serde(serialize_with = "none::figure")]
     pub acquisitions_per_s: f64,
-    /// 95 % interval of a typical round: Student's t on the logarithms.
+    /// Interval of the rounds.
+    #[serde(serialize_with = "none::ends")]
     pub interval: Option<(f64, f64)>,
+    /// What it is.
+    pub interval_is: Option<Support>,
     /// The two states that the rounds were in, if they fall into two.
     pub bistable: Option<Bistable>,
     /// Halts per second, over all rounds.
@@ -60,11 +66,13 @@ impl Side {
             .iter()
             .filter_map(|record| Some(Run::of(record, record.vms.first()?)))
             .collect();
-        let rates: Vec<_> = runs.iter().map(Run::throughput_for_ratio).collect();
+        let rates: Vec<_> = runs.iter().map(Run::throughput).collect();
         let summary = Summary::of(&runs);
+        let interval = stats::rounds_interval(&rates);
         Self {
             acquisitions_per_s: stats::median(&rates).unwrap_or(0.0),
-            interval: stats::ratio_interval(&rates).map(|Interval { lo, hi }| (lo, hi)),
+            interval: interval.map(|(ends, _)| (ends.lo, ends.hi)),
+            interval_is: interval.map(|(_, support)| support),
             bistable: Bistable::of(&rates),
             halts_per_s: summary.rate(summary.halts),
             kicks_per_s: summary.rate(summary.kicks),
@@ -117,6 +125,24 @@ fn is_within(ratio: f64, factor: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_throughput_of_no_acquisition_is_none() {
+        use super::super::fixture::record;
+        use pvlock::LockKind::Tas;
+        let idle = [record(Tas, 0), record(Tas, 0), record(Tas, 0)];
+        let some = [record(Tas, 100), record(Tas, 0), record(Tas, 100)];
+        let cell = ValidationCell::new(Tas.into(), 2, 2, &idle, &some);
+        let json = serde_json::to_value(&cell).unwrap();
+        assert!(json["ratio"].is_null() && !cell.throughput_is_near);
+        assert!(json["real"]["acquisitions_per_s"].is_null());
+        assert_eq!(
+            json["simulated"]["interval"],
+            serde_json::json!([null, 100.0])
+        );
+        assert_eq!(json["simulated"]["interval_is"]["method"], "range");
+        assert_eq!(json["simulated"]["interval_is"]["n"], 3);
+    }
 
     #[test]
     fn a_ratio_is_within_a_factor_to_either_side() {

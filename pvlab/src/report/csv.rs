@@ -18,6 +18,11 @@ pub(crate) fn maybe(value: Option<impl ToString>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
+/// A cell for a figure that there is none of if it rests on no acquisition.
+pub(super) fn some(value: f64) -> String {
+    maybe(Some(value).filter(|value| crate::analysis::none::is_figure(*value)))
+}
+
 /// A cell for a figure that there is none of if it is not finite.
 pub(super) fn finite(value: Option<f64>) -> String {
     maybe(value.filter(|value| value.is_finite()))

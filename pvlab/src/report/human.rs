@@ -36,6 +36,15 @@ pub fn rates((lo, hi): (f64, f64)) -> String {
     format!("{} .. {}", prefixed(lo).trim_end(), rate(hi))
 }
 
+/// A rate of acquisitions, of which there is none without any.
+pub fn throughput(per_second: f64) -> String {
+    if per_second > 0.0 {
+        rate(per_second)
+    } else {
+        "none".to_owned()
+    }
+}
+
 /// A count: `3.05 M`, `153`. Below ten thousand it is exact.
 pub fn count(count: u64) -> String {
     if count < 10_000 {
@@ -62,7 +71,7 @@ pub fn time(ns: f64) -> String {
 pub fn ratio(ratio: f64) -> String {
     match ratio {
         // Of something without which there is no ratio.
-        r if !r.is_finite() => "none".to_owned(),
+        r if !r.is_finite() || r == 0.0 => "none".to_owned(),
         r if r >= 9.995 => three_digits(r),
         r if r >= 0.9995 => format!("{r:.3}"),
         r if r >= 0.001 => format!("{r:.4}"),

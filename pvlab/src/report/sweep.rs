@@ -1,7 +1,7 @@
 //! The report of a sweep.
 
 use super::doc::{Block, Table, render};
-use super::human::{rate, ratio};
+use super::human::{ratio, throughput};
 use super::{Context, Format, Machine, csv, headline, to_json};
 use crate::analysis::sweep::{Point, Sweep};
 use crate::analysis::two_states;
@@ -99,7 +99,12 @@ impl SweepReport {
         table.left.clear();
         for point in &self.points {
             let mut row = vec![self.sweep.name_of(point.value)];
-            row.extend(point.locks.iter().map(|lock| rate(lock.acquisitions_per_s)));
+            row.extend(
+                point
+                    .locks
+                    .iter()
+                    .map(|lock| throughput(lock.acquisitions_per_s)),
+            );
             for lock in point.locks.iter().skip(1) {
                 row.push(ratio(lock.ratio));
                 row.push(match lock.ratio_interval {
@@ -128,10 +133,12 @@ impl SweepReport {
                 csv::row([
                     point.value.to_string(),
                     lock.lock.clone(),
-                    lock.acquisitions_per_s.to_string(),
-                    lock.ratio.to_string(),
-                    csv::maybe(lock.ratio_interval.map(|interval| interval.0)),
-                    csv::maybe(lock.ratio_interval.map(|interval| interval.1)),
+                    csv::some(lock.acquisitions_per_s),
+                    csv::some(lock.ratio),
+                    lock.ratio_interval
+                        .map_or_else(String::new, |ends| csv::some(ends.0)),
+                    lock.ratio_interval
+                        .map_or_else(String::new, |ends| csv::some(ends.1)),
                     self.scenario.machine_name(),
                 ])
             })

@@ -1,7 +1,7 @@
 //! The report of a validation.
 
 use super::doc::{Block, Table, render};
-use super::human::{or_dash, rate, rates, ratio};
+use super::human::{or_dash, rate, rates, ratio, throughput};
 use super::{Context, Format, csv, headline, to_json};
 use crate::analysis::{ValidationCell, two_states};
 use crate::scenario::Scenario;
@@ -116,9 +116,9 @@ impl ValidateReport {
             table.row(vec![
                 cell.lock.clone(),
                 cell.vcpus.to_string(),
-                rate(cell.real.acquisitions_per_s),
+                throughput(cell.real.acquisitions_per_s),
                 or_dash(cell.real.interval, rates),
-                rate(cell.simulated.acquisitions_per_s),
+                throughput(cell.simulated.acquisitions_per_s),
                 ratio(cell.ratio),
                 format!("{}", cell.within),
                 rate(cell.real.halts_per_s),
@@ -151,11 +151,15 @@ impl ValidateReport {
             csv::row([
                 cell.lock.clone(),
                 cell.vcpus.to_string(),
-                cell.real.acquisitions_per_s.to_string(),
-                csv::maybe(cell.real.interval.map(|interval| interval.0)),
-                csv::maybe(cell.real.interval.map(|interval| interval.1)),
-                cell.simulated.acquisitions_per_s.to_string(),
-                cell.ratio.to_string(),
+                csv::some(cell.real.acquisitions_per_s),
+                cell.real
+                    .interval
+                    .map_or_else(String::new, |ends| csv::some(ends.0)),
+                cell.real
+                    .interval
+                    .map_or_else(String::new, |ends| csv::some(ends.1)),
+                csv::some(cell.simulated.acquisitions_per_s),
+                csv::some(cell.ratio),
                 cell.within.to_string(),
                 cell.real.halts_per_s.to_string(),
                 cell.simulated.halts_per_s.to_string(),
