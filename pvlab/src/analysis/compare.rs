@@ -1,6 +1,7 @@
 //! A comparison of locks, from the records of its rounds.
 
 use super::bistable::Bistable;
+use super::none;
 use super::plan::Plan;
 use super::stats::{self, Interval, Support};
 use super::summary::{Run, Summary};
@@ -56,7 +57,8 @@ pub struct LockResult {
 /// Acquisitions per second of all vCPUs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Throughput {
-    /// Median over the rounds.
+    /// Median over the rounds; 0 is none.
+    #[serde(serialize_with = "none::figure")]
     pub median: f64,
     /// Lower end of the interval of the rounds, with the median in it; a single round has none.
     pub lo: Option<f64>,
@@ -69,6 +71,7 @@ pub struct Throughput {
     /// The unit, always "acquisitions/s".
     pub unit: &'static str,
     /// Each round's.
+    #[serde(serialize_with = "none::figures")]
     pub rounds: Vec<f64>,
 }
 

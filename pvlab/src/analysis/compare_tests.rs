@@ -77,6 +77,9 @@ fn a_round_without_acquisitions_yields_finite_ratios_and_a_warning() {
     let ratio = comparison.results[0].ratio.as_ref().unwrap();
     assert_eq!(ratio.rounds, [200.0, 10.0, 0.05, 10.0]);
     assert!(ratio.lo.unwrap().is_finite() && ratio.hi.unwrap().is_finite());
+    let throughput = comparison.results[1].throughput.as_ref();
+    let json = serde_json::to_value(throughput).unwrap();
+    assert_eq!(json["rounds"], serde_json::json!([null, 10.0, 10.0, 10.0]));
     let of = |lock: &str| {
         let mut texts = comparison
             .warnings

@@ -105,7 +105,8 @@ pub fn calibrate(
             if record.interrupted {
                 return Err(RunError::Interrupted.into());
             }
-            rates.push(throughput(&record));
+            let vm = record.vms.first();
+            rates.push(vm.map_or(0.0, |vm| Run::of(&record, vm).throughput()));
             probes.extend(record.vms.iter().filter_map(|vm| vm.probe_ns));
         }
         let rate = median(&rates).filter(|rate| *rate > 0.0);

@@ -338,7 +338,7 @@ impl CompareReport {
                 result.lock.to_owned(),
                 result.is_baseline.to_string(),
                 self.comparison.rounds_done.to_string(),
-                csv::maybe(throughput.map(|t| t.median)),
+                throughput.map_or_else(String::new, |t| csv::some(t.median)),
                 csv::maybe(throughput.and_then(|t| t.lo)),
                 csv::maybe(throughput.and_then(|t| t.hi)),
                 csv::maybe(ratio.map(|r| r.median)),

@@ -1,5 +1,7 @@
 //! Figures for people: three digits and a unit.
 
+use crate::analysis::stats::Support;
+
 /// A number with three significant digits and a decimal prefix, ready for a unit: `3.05 M`.
 fn prefixed(value: f64) -> String {
     if !value.is_finite() {
@@ -34,6 +36,14 @@ pub fn rate(per_second: f64) -> String {
 /// An interval of rates: `637 k .. 2.00 M/s`.
 pub fn rates((lo, hi): (f64, f64)) -> String {
     format!("{} .. {}", prefixed(lo).trim_end(), rate(hi))
+}
+
+/// What to say behind an interval that has no confidence.
+pub fn in_words(interval: Option<Support>) -> &'static str {
+    match interval {
+        Some(Support { level: None, .. }) => " (range)",
+        _ => "",
+    }
 }
 
 /// A rate of acquisitions, of which there is none without any.

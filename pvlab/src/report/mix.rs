@@ -80,7 +80,7 @@ fn sides<'a>(summaries: impl Iterator<Item = (String, &'a Summary)>) -> Table {
             let mut row = vec![
                 name.clone(),
                 what.to_owned(),
-                rate(summary.rate(side.acquisitions)),
+                super::human::throughput(summary.rate(side.acquisitions)),
                 or_dash(side.share, |share| format!("{:.2} %", 100.0 * share)),
                 or_dash(side.fairness.jain, |jain| format!("{jain:.3}")),
                 or_dash(side.fairness.max_over_min, ratio),

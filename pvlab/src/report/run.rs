@@ -4,7 +4,7 @@ use super::compare::{broken_line, cpus, futile_yields, slow_path, yields};
 use super::csv;
 use super::doc::{Block, Table, render};
 use super::headline::{achieved, headline, starts, workload};
-use super::human::{count, or_dash, or_unknown, rate, ratio, share, time};
+use super::human::{count, or_dash, or_unknown, rate, ratio, share, throughput, time};
 use super::mix;
 use super::{Context, Format, Machine, to_json};
 use crate::analysis::{self, Exclusion, Run, Summary, WaitNs, Warning};
@@ -184,7 +184,7 @@ impl RunReport {
             let mut row = vec![
                 number.to_string(),
                 lock.to_owned(),
-                rate(summary.rate(summary.acquisitions)),
+                throughput(summary.rate(summary.acquisitions)),
                 or_dash(summary.fairness.jain, |jain| format!("{jain:.3}")),
                 or_dash(summary.fairness.max_over_min, ratio),
             ];
@@ -265,7 +265,7 @@ impl RunReport {
             let acquisitions = vcpu.counter(Counter::Acquisitions);
             let mut row = vec![
                 format!("{vm}.{number}"),
-                per_second(acquisitions),
+                throughput(acquisitions as f64 / length_s.max(1e-9)),
                 share(
                     vcpu.counter(Counter::Lock(LockEvent::Contended)),
                     acquisitions,

@@ -1,7 +1,7 @@
 //! The report of a sweep.
 
 use super::doc::{Block, Table, render};
-use super::human::{ratio, throughput};
+use super::human::{in_words, ratio, throughput};
 use super::{Context, Format, Machine, csv, headline, to_json};
 use crate::analysis::sweep::{Point, Sweep};
 use crate::analysis::two_states;
@@ -90,11 +90,10 @@ impl SweepReport {
         header.extend(names.iter().map(|lock| lock.lock.clone()));
         for lock in names.iter().skip(1) {
             header.push(format!("{}/{}", lock.lock, names[0].lock));
-            header.push("95 % interval".to_owned());
+            header.push("interval".to_owned());
         }
         let header: Vec<_> = header.iter().map(String::as_str).collect();
-        let title =
-            "Acquisitions per second of all vCPUs together, simulated (medians over the seeds)";
+        let title = "Acquisitions per second of all vCPUs together, simulated (medians over the seeds; 95 % intervals)";
         let mut table = Table::new(title, &header);
         table.left.clear();
         for point in &self.points {
@@ -108,7 +107,10 @@ impl SweepReport {
             for lock in point.locks.iter().skip(1) {
                 row.push(ratio(lock.ratio));
                 row.push(match lock.ratio_interval {
-                    Some((lo, hi)) => format!("{} .. {}", ratio(lo), ratio(hi)),
+                    Some((lo, hi)) => {
+                        let words = in_words(lock.ratio_interval_is);
+                        format!("{} .. {}{words}", ratio(lo), ratio(hi))
+                    }
                     None => "-".to_owned(),
                 });
             }

@@ -1,7 +1,7 @@
 //! The report of a validation.
 
 use super::doc::{Block, Table, render};
-use super::human::{or_dash, rate, rates, ratio, throughput};
+use super::human::{in_words, or_dash, rate, rates, ratio, throughput};
 use super::{Context, Format, csv, headline, to_json};
 use crate::analysis::{ValidationCell, two_states};
 use crate::scenario::Scenario;
@@ -96,12 +96,12 @@ impl ValidateReport {
 
     fn table(&self) -> Table {
         let mut table = Table::new(
-            "Acquisitions, halts and kicks per second of all vCPUs together (medians over the rounds)",
+            "Acquisitions, halts and kicks per second of all vCPUs together (medians over the rounds; 95 % interval)",
             &[
                 "lock",
                 "vCPUs",
                 "real",
-                "95 % interval",
+                "interval",
                 "simulated",
                 "sim/real",
                 "within",
@@ -117,7 +117,7 @@ impl ValidateReport {
                 cell.lock.clone(),
                 cell.vcpus.to_string(),
                 throughput(cell.real.acquisitions_per_s),
-                or_dash(cell.real.interval, rates),
+                or_dash(cell.real.interval, rates) + in_words(cell.real.interval_is),
                 throughput(cell.simulated.acquisitions_per_s),
                 ratio(cell.ratio),
                 format!("{}", cell.within),
