@@ -13,7 +13,7 @@
 //! | | [`SHORT_NS`] for writing, [`READ_NS`] for reading | otherwise |
 //!
 //! vCPUs are writers but for the last [`Params::readers`]. A lock that does not exclude is seen by
-//! [`Inside::leave`]; of a reader and a writer inside together, the
+//! `Inside::leave`; of a reader and a writer inside together, the
 //! reader sees it.
 
 use super::check::Inside;

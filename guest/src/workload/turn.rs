@@ -1,4 +1,4 @@
-//! One acquisition, with its check ([`Inside`]) and its figures.
+//! One acquisition, with its check (`Inside`) and its figures.
 
 use super::check::Inside;
 use super::lengths::Section;

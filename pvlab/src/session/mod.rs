@@ -106,7 +106,7 @@ pub struct Options {
 const REPEATS: u32 = 2;
 
 /// [`run`], and again if it was without CPU for a while: a round of a comparison must be like the others.
-/// After [`REPEATS`] it is left as it is, and its record tells.
+/// After two repetitions it is left as it is, and its record tells.
 ///
 /// # Errors
 /// See [`RunError`].

@@ -1,13 +1,13 @@
 //! What came out of a microbenchmark's runs.
 
 use super::plan::{BenchPlan, Cell, Column, Layout};
-use crate::analysis::Ended;
-use crate::analysis::stats::median;
+use crate::analysis::stats::{Support, median, rounds_interval};
+use crate::analysis::{Bistable, Ended};
 use crate::record::{Absence, Record};
 use crate::scenario::BenchKind;
 use guest::abi::Counter;
 use pvlock::LockEvent;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// The results of all cells.
 #[derive(Clone, Debug)]
@@ -48,12 +48,30 @@ pub struct CellResult {
 pub struct Figure {
     /// Its unit.
     pub unit: &'static str,
-    /// Median of the rounds.
+    /// Median of the rounds, as what follows; 0 or infinite if it is of no operation.
+    #[serde(serialize_with = "of_something")]
     pub median: f64,
     /// Least of the rounds.
+    #[serde(serialize_with = "of_something")]
     pub min: f64,
     /// Most of the rounds.
+    #[serde(serialize_with = "of_something")]
     pub max: f64,
+    /// The interval that the rounds support, and what it is; a single round has none.
+    pub lo: Option<f64>,
+    /// Its upper end.
+    pub hi: Option<f64>,
+    /// What it is.
+    pub interval: Option<Support>,
+    /// The two states, if the rounds fall into two groups.
+    pub bistable: Option<Bistable>,
+}
+
+/// What there is none of is nothing, and no number.
+fn of_something<S: Serializer>(figure: &f64, s: S) -> Result<S::Ok, S::Error> {
+    Some(*figure)
+        .filter(|f| f.is_finite() && *f > 0.0)
+        .serialize(s)
 }
 
 impl Figure {
@@ -216,11 +234,19 @@ fn figures(layout: Layout, cell: &CellResult) -> Vec<Figure> {
     let figure = |measure: &Measure| {
         let of_run = |run| measure.figure(run, cell.threads);
         let rounds: Vec<f64> = cell.runs.iter().map(of_run).collect();
+        let something = rounds
+            .iter()
+            .all(|figure| figure.is_finite() && *figure > 0.0);
+        let interval = rounds_interval(&rounds).filter(|_| something);
         Some(Figure {
             unit: measure.unit(),
             median: median(&rounds)?,
             min: rounds.iter().copied().fold(f64::INFINITY, f64::min),
             max: rounds.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            lo: interval.map(|(interval, _)| interval.lo),
+            hi: interval.map(|(interval, _)| interval.hi),
+            interval: interval.map(|(_, support)| support),
+            bistable: Bistable::of(&rounds),
         })
     };
     Measure::of(layout).iter().filter_map(figure).collect()

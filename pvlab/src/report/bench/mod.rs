@@ -9,7 +9,7 @@ use super::csv::{finite, maybe, row};
 use super::doc::{Block, render};
 use super::{Context, Format, Machine, to_json};
 use crate::analysis::Ended;
-use crate::analysis::bench::{BenchResult, CellResult, Column, Layout};
+use crate::analysis::bench::{BenchResult, CellResult, Column, Figure, Layout};
 use crate::scenario::Scenario;
 use serde::Serialize;
 
@@ -107,6 +107,10 @@ fn csv(result: &BenchResult) -> String {
         "median",
         "min",
         "max",
+        "lo",
+        "hi",
+        "interval",
+        "bistable",
         "change_percent",
         "runs",
         "operations",
@@ -121,6 +125,8 @@ fn csv(result: &BenchResult) -> String {
     let mut text = row(header.map(str::to_owned));
     for cell in &result.cells {
         let figure = cell.figures.first();
+        let something =
+            |of: fn(&Figure) -> f64| finite(figure.map(of).filter(|figure| *figure > 0.0));
         let change = cell.change_percent.as_ref().and_then(|all| all.first());
         let sum = |of: fn(&crate::analysis::bench::RunFigures) -> u64| -> u64 {
             cell.runs.iter().map(of).sum()
@@ -135,9 +141,19 @@ fn csv(result: &BenchResult) -> String {
             cell.column.split.to_string(),
             cell.column.load.to_string(),
             maybe(figure.map(|figure| figure.unit)),
-            finite(figure.map(|figure| figure.median)),
-            finite(figure.map(|figure| figure.min)),
-            finite(figure.map(|figure| figure.max)),
+            something(|figure| figure.median),
+            something(|figure| figure.min),
+            something(|figure| figure.max),
+            finite(figure.and_then(|figure| figure.lo)),
+            finite(figure.and_then(|figure| figure.hi)),
+            maybe(
+                figure
+                    .and_then(|figure| figure.interval)
+                    .map(|is| is.method),
+            ),
+            figure
+                .is_some_and(|figure| figure.bistable.is_some())
+                .to_string(),
             finite(change.copied()),
             cell.runs.len().to_string(),
             sum(|run| run.operations).to_string(),

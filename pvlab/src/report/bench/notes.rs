@@ -3,6 +3,7 @@
 use super::super::Context;
 use super::super::headline::{self, headline};
 use super::super::human::{count, plural, time};
+use super::tables::rate;
 use crate::analysis::bench::{
     BenchPlan, BenchResult, CellResult, Layout, Load, Measure, RunFigures,
 };
@@ -147,6 +148,23 @@ pub(super) fn foot(result: &BenchResult) -> Vec<String> {
                 name(plan, cell)
             )),
             _ => {}
+        }
+    }
+    for cell in &result.cells {
+        // What the other figures of a cell tell is made of the same.
+        if let Some(figure) = cell.figures.first()
+            && let Some(states) = figure.bistable
+        {
+            lines.push(format!(
+                "warning: {}: two states, far apart: {} {unit} in {}, {} {unit} in {}; the median is of one of \
+                 them",
+                name(plan, cell),
+                rate(states.low),
+                plural(states.low_rounds, "round"),
+                rate(states.high),
+                plural(states.high_rounds, "round"),
+                unit = figure.unit
+            ));
         }
     }
     let idle = runs().filter(|(_, run)| run.operations == 0).count();

@@ -200,6 +200,43 @@ fn programs_get_every_cell() {
 }
 
 #[test]
+fn a_cell_of_two_states_is_flagged_and_one_of_nothing_is_none() {
+    let mut plan = fixture::plan(&["tas", "ticket"], &[2]);
+    plan.columns.truncate(1);
+    plan.rounds = 4;
+    let [tas, ticket] = plan.order(0)[..] else {
+        panic!("two cells");
+    };
+    let of = |cell, all: [u64; 4]| all.map(|n| (cell, fixture::run(n)));
+    let both = [
+        of(tas, [3_500, 136_000, 3_600, 135_000]),
+        of(ticket, [0; 4]),
+    ];
+    let text = render(
+        plan.clone(),
+        both.as_flattened(),
+        Ended::Complete,
+        Format::Table,
+    );
+    let flag = "tas wlock, 2 threads: two states, far apart: 3.55 kops/s in 2 rounds, 135 kops/s in 2 rounds";
+    assert!(text.contains(flag), "{text}");
+    let json = render(
+        plan.clone(),
+        both.as_flattened(),
+        Ended::Complete,
+        Format::Json,
+    );
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let figure = |cell: usize| &json["cells"][cell]["figures"][0];
+    assert_eq!(figure(0)["bistable"]["low_rounds"], 2);
+    assert_eq!(figure(0)["interval"]["method"], "student_t_log");
+    assert!(figure(1)["median"].is_null() && figure(1)["lo"].is_null());
+    let csv = render(plan, both.as_flattened(), Ended::Complete, Format::Csv);
+    let row = csv.lines().find(|line| line.contains(",ticket,")).unwrap();
+    assert!(row.contains(",kops/s,,,,,,,false,"), "{row}");
+}
+
+#[test]
 fn figures_for_people() {
     let rates = [27373.4, 1_234_567.0, 999.0, 61.0, 9.994, 0.0].map(rate);
     assert_eq!(rates, ["27,373", "1,234,567", "999", "61", "9.99", "0.00"]);
