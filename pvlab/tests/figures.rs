@@ -201,7 +201,7 @@ fn a_comparison_tells_when_vcpus_were_done_and_which_waits_were_cut_off() {
     let header = rows.next().unwrap();
     let at = |name| header.iter().position(|column| *column == name).unwrap();
     let (count, longest) = (at("waits_cut_off"), at("wait_cut_off_ns"));
-    let ticket = rows.last().unwrap();
+    let ticket = rows.next_back().unwrap();
     // Two of three wait for a fair lock when time is up.
     assert!(ticket[count].parse::<u64>().unwrap() > 0, "{csv}");
     assert!(ticket[longest].parse::<u64>().unwrap() > 0, "{csv}");
