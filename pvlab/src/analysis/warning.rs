@@ -1,20 +1,21 @@
 //! What the reader of the figures must know, so that nobody is flattered or misled.
 
+mod busy;
+mod section;
+
 use super::bistable::Bistable;
 use super::plan::Plan;
 use super::sharing::Side;
 use super::starving::Starving;
 use super::summary::{Run, Summary, known};
 use crate::host::format_cpu_list;
-use crate::record::{Absence, Record, StartReason, Surroundings, absent};
+use crate::record::{Absence, Record, StartReason, absent};
 use crate::report::human::{count, plural, rate, time};
-use crate::scenario::{Data, Length, Lock, MachineKind, Placement, Scenario, Spread};
+use crate::scenario::{Lock, MachineKind, Scenario};
+use busy::busy_host;
 use guest::abi::Counter;
+use section::not_as_asked;
 use serde::Serialize;
-use std::collections::BTreeSet;
-
-/// Share of its CPUs that a spinning VM must get. The monitor itself takes about a hundredth.
-const BUSY: f64 = 0.9;
 
 /// What to say of figures of a simulated machine.
 pub(crate) const NOT_MEASURED: &str =
@@ -121,76 +122,6 @@ fn uneven(scenario: &Scenario) -> Option<Warning> {
             ),
         )
     })
-}
-
-/// vCPUs that never halt use up their CPUs, unless something else on the host takes them away, which
-/// no lock is to blame for. Of vCPUs that halt, what they leave says nothing; but what others had does.
-fn busy_host(
-    scenario: &Scenario,
-    halts: bool,
-    (cpu_ns, measured_s): (Option<u64>, f64),
-    records: &[&Record],
-) -> Option<String> {
-    // Noise is something else on purpose, and vCPUs with a fixed number of turns end one by one.
-    // Beside a simulated machine there is nothing else.
-    if scenario.noise > 0
-        || matches!(scenario.length, Length::Iterations(_))
-        || scenario.machine == MachineKind::Simulated
-    {
-        return None;
-    }
-    let cpus = match &scenario.placement {
-        Placement::Floating => scenario.cpus.len().min(scenario.vcpus()),
-        Placement::Pinned | Placement::Map(_) => {
-            let placed = (0..scenario.vcpus()).filter_map(|vcpu| scenario.cpu_of(vcpu));
-            placed.collect::<BTreeSet<_>>().len()
-        }
-    };
-    let around = || {
-        records
-            .iter()
-            .filter_map(|record| record.surroundings.as_ref())
-    };
-    let reasons = reasons(around().map(|around| around.limits.notable(cpus)), around());
-    if halts {
-        let others: Vec<f64> = around().filter_map(|around| around.others_cpus).collect();
-        let others = others.iter().sum::<f64>() / others.len().max(1) as f64;
-        let throttled = around().any(|around| around.throttled_ms.is_some_and(|ms| ms > 0.0));
-        return (others > (1.0 - BUSY) * cpus as f64 || throttled).then(|| {
-            format!(
-                "something else had {others:.2} of {cpus} CPUs on this host, and the figures show it{reasons}"
-            )
-        });
-    }
-    let used = cpu_ns? as f64 / 1e9 / measured_s.max(1e-9);
-    (used < BUSY * cpus as f64).then(|| {
-        let who = if reasons.is_empty() {
-            "; something else was running on this host"
-        } else {
-            ""
-        };
-        format!(
-            "vCPUs that never halt got {used:.2} of {cpus} CPUs{who}, and the figures show it{reasons}"
-        )
-    })
-}
-
-/// What limits of this process explain, for the end of a sentence.
-fn reasons<'a>(
-    notable: impl Iterator<Item = Vec<String>>,
-    around: impl Iterator<Item = &'a Surroundings>,
-) -> String {
-    let notable: BTreeSet<String> = notable.flatten().collect();
-    let throttled: f64 = around.filter_map(|around| around.throttled_ms).sum();
-    let mut reasons: Vec<String> = notable.into_iter().collect();
-    if throttled > 0.0 {
-        reasons.push(format!("throttled for {:.1} s", throttled / 1e3));
-    }
-    if reasons.is_empty() {
-        String::new()
-    } else {
-        format!(" (this process: {})", reasons.join(", "))
-    }
 }
 
 /// What could not be found out, said once however many figures rest on it.
@@ -460,78 +391,6 @@ fn of_summary(
     warnings
 }
 
-/// How far the work may be off, as a share of what was asked for, if one vCPU works, or several: these disturb
-/// each other.
-const OFF: (f64, f64) = (0.08, 0.15);
-/// What is no matter, ns: short sections are made of little but what is measured.
-const OFF_NS: f64 = 10.0;
-/// Acquisitions per second of vCPUs that must share CPUs, of which most follow a change of vCPUs.
-const FEW: f64 = 5_000.0;
-/// What between two critical sections is no matter, as a share of the section.
-const OFF_TURN: f64 = 0.02;
-
-/// What to say if the work that was asked for is not the work that was done.
-fn not_as_asked(scenario: &Scenario, summary: &Summary) -> Vec<(&'static str, String)> {
-    let work = &scenario.workload;
-    let limit = if scenario.vcpus() == 1 { OFF.0 } else { OFF.1 };
-    let off = |asked: f64, achieved: f64, no_matter: f64| {
-        let off = achieved - asked;
-        (asked > 0.0 && off.abs() > (limit * asked).max(no_matter)).then_some(off)
-    };
-    let mut texts = Vec::new();
-    if scenario.bench.is_none()
-        && let Some(achieved) = summary.critical_ns
-        && let Some(off) = off(work.critical.ns(), achieved, OFF_NS)
-    {
-        let apart = summary
-            .critical_range_ns
-            .is_some_and(|[least, most]| most > (1.0 + limit) * least);
-        let why = if off < 0.0 {
-            "the CPUs were faster than when the work was calibrated"
-        } else if scenario.overcommitted() && summary.rate(summary.acquisitions) < FEW {
-            "there were so few that nearly each followed a change of vCPUs on its CPU, when caches were cold"
-        } else if apart {
-            "vCPUs differ: their CPUs are not equally fast, or one's sibling was busy"
-        } else if scenario.vcpus() > 1 && work.data == Data::OwnLine {
-            "the data came late from another CPU (compare --data same-line and none), or the CPUs were slower \
-             than when the work was calibrated"
-        } else {
-            "the CPUs were slower than when the work was calibrated (something else ran on them or on their \
-             siblings)"
-        };
-        texts.push((
-            "section_not_as_asked",
-            format!(
-                "asked for a critical section of {}, achieved {}: {why}",
-                time(work.critical.ns()),
-                time(achieved)
-            ),
-        ));
-    }
-    // The mean of a few random lengths is not theirs.
-    if scenario.bench.is_none()
-        && work.outside_spread == Spread::Fixed
-        && let Some(achieved) = summary.outside_ns
-        && off(
-            work.outside.ns(),
-            achieved,
-            OFF_NS.max(OFF_TURN * work.critical.ns()),
-        )
-        .is_some()
-    {
-        texts.push((
-            "outside_not_as_asked",
-            format!(
-                "asked for {} between two critical sections, achieved {}: figures are noted there too, and \
-                 take that long if CPUs are busy",
-                time(work.outside.ns()),
-                time(achieved)
-            ),
-        ));
-    }
-    texts
-}
-
 /// Most starving vCPUs that a warning names.
 const NAMED: usize = 8;
 
@@ -590,46 +449,4 @@ fn starvation(side: &Side, what: &str) -> String {
         100.0 * side.share.unwrap_or(0.0),
         100.0 * side.share_asked
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::fixture;
-    use super::*;
-    use pvlock::LockKind;
-
-    /// The warnings about the section, if each of two vCPUs, or one, achieved that on average.
-    fn about(vcpus: usize, achieved: f64, range: [f64; 2]) -> Vec<Warning> {
-        let mut record = fixture::record(LockKind::Tas, 1_000_000);
-        record.scenario.vms[0].vcpus = vcpus;
-        record.vms[0].vcpus.truncate(vcpus);
-        record.vms[0].critical_ns = Some(achieved);
-        for (vcpu, end) in record.vms[0].vcpus.iter_mut().zip(range) {
-            vcpu.critical_ns = Some(end);
-        }
-        let mut warnings = of_run(&record);
-        warnings.retain(|warning| warning.code == "section_not_as_asked");
-        warnings
-    }
-
-    #[test]
-    fn a_section_that_is_not_as_asked_is_told_of_with_the_likely_reason() {
-        for (vcpus, achieved) in [(1, 130.0), (1, 139.0), (1, 121.0), (2, 149.0), (2, 111.0)] {
-            let none = about(vcpus, achieved, [achieved; 2]);
-            assert!(none.is_empty(), "{vcpus}: {none:?}");
-        }
-        for (vcpus, achieved, range, why) in [
-            (1, 228.0, [228.0; 2], "slower"),
-            (1, 80.0, [80.0; 2], "faster"),
-            (2, 178.0, [178.0; 2], "data came late"),
-            (2, 178.0, [130.0, 228.0], "vCPUs differ"),
-        ] {
-            let [warning] = &about(vcpus, achieved, range)[..] else {
-                panic!("{vcpus} vCPUs, {achieved} ns: no warning, or several");
-            };
-            let text = &warning.text;
-            let figures = format!("asked for a critical section of 130 ns, achieved {achieved} ns");
-            assert!(text.contains(&figures) && text.contains(why), "{text}");
-        }
-    }
 }
