@@ -10,6 +10,9 @@ use guest::abi::Counter;
 use machines::machines;
 use pvlab::record::{Figures, Record, Waits};
 use pvlab::session::{self, Interval, IntervalVm, Observer, Options};
+use pvlab::trace::account::{Accountant, Setup, VmSetup};
+use pvlab::trace::collect::DEFAULT_RECORDS;
+use pvlab::trace::{CollectError, Collector};
 use pvlock::LockEvent;
 use std::time::Duration;
 
@@ -205,4 +208,55 @@ fn a_comparison_tells_when_vcpus_were_done_and_which_waits_were_cut_off() {
     // Two of three wait for a fair lock when time is up.
     assert!(ticket[count].parse::<u64>().unwrap() > 0, "{csv}");
     assert!(ticket[longest].parse::<u64>().unwrap() > 0, "{csv}");
+}
+
+/// Nobody watches.
+struct Alone;
+
+impl Observer for Alone {}
+
+#[test]
+fn the_account_of_a_trace_has_the_acquisitions_of_the_record() {
+    for machine in everywhere() {
+        for lock in ["pv-qspinlock", "ticket"] {
+            let ms = if machine.contains("sim:") { 5 } else { 50 };
+            let line = format!("--lock {lock} --vcpus 4 --duration {ms}ms --warm-up 5ms");
+            let scenario = record(&line, &machine).scenario;
+            let mut collector = Collector::new(DEFAULT_RECORDS, []).unwrap();
+            let record =
+                session::trace(&scenario, &Options::default(), &mut Alone, &mut collector).unwrap();
+            let setup = Setup {
+                vms: vec![VmSetup {
+                    lock: scenario.vms[0].lock.kind,
+                    vcpus: 4,
+                    locks: 1,
+                }],
+                simulated: machine.contains("sim:"),
+            };
+            let mut accountant = Accountant::new(&setup);
+            let merged = collector
+                .merge(|event| {
+                    accountant.event(event);
+                    Ok::<_, CollectError>(())
+                })
+                .unwrap();
+            let account = accountant.finish(merged.end_ns);
+            let total = &account.vms[0].total;
+            let seen = total.acquisitions + total.incomplete + total.dropped;
+            let counted = record.vms[0].total(Counter::Acquisitions);
+            // The trace begins and ends at the moments at which counters are read, but for the time that
+            // takes on a real machine.
+            let most = if machine.contains("sim:") {
+                4
+            } else {
+                64 + counted / 20
+            };
+            let apart = seen.abs_diff(counted);
+            println!("{machine} {lock}: {seen} traced, {counted} counted");
+            assert!(
+                apart <= most,
+                "{machine}, {lock}: {seen} traced, {counted} counted"
+            );
+        }
+    }
 }

@@ -22,12 +22,13 @@ const AT_ONCE: Duration = Duration::from_millis(1);
 
 impl Run<'_> {
     pub(super) fn begin_measurement(&mut self) -> Result<Vec<VmSnapshot>, RunError> {
+        self.absences.forget();
+        self.host = Counts::take(self.scenario);
+        // The trace is of what is counted: nothing that takes time comes between.
         if let Some(collector) = &mut self.collector {
             collector.begin(&machines(&self.vms));
         }
         self.enter(phase::MEASURE)?;
-        self.absences.forget();
-        self.host = Counts::take(self.scenario);
         self.snapshots()
     }
 
@@ -133,6 +134,8 @@ impl Run<'_> {
         for vm in self.vms.iter().filter(|_| self.fixed()) {
             begun.push(snapshot::marks(&*vm.machine, offset_of!(VcpuArea, begun))?);
         }
+        // A trace ends where the counters are read; reading the rest takes a while.
+        let ended = self.vms.first().map_or(0, |vm| vm.machine.host_now());
         let to = self.snapshots()?;
         for ((from, begun), to) in from.iter_mut().zip(begun).zip(&to) {
             from.start_where_vcpus_did(begun, to);
@@ -157,7 +160,6 @@ impl Run<'_> {
                 }
             }
         }
-        let ended = self.vms.first().map_or(0, |vm| vm.machine.host_now());
         self.stop(interrupted).await?;
 
         if let Some(collector) = &mut self.collector {
