@@ -88,7 +88,7 @@ pub struct Ratio {
     pub interval: Option<Support>,
     /// What may be said.
     pub verdict: Verdict,
-    /// Each round's.
+    /// Each round's; not a number where neither lock made anything.
     pub rounds: Vec<f64>,
 }
 
@@ -211,12 +211,17 @@ fn throughput(runs: &[Run<'_>]) -> Option<Throughput> {
 }
 
 fn ratio(runs: &[Run<'_>], base: &[Run<'_>], min_effect: f64) -> Option<Ratio> {
-    let rounds: Vec<f64> = runs
-        .iter()
-        .zip(base)
-        .map(|(run, base)| run.throughput_for_ratio() / base.throughput_for_ratio())
-        .collect();
-    ratio_of(rounds, min_effect)
+    // Of a round in which neither made anything there is no ratio.
+    let of_round = |(run, base): (&Run<'_>, &Run<'_>)| {
+        let something = run.throughput() > 0.0 || base.throughput() > 0.0;
+        something.then(|| run.throughput_for_ratio() / base.throughput_for_ratio())
+    };
+    let rounds: Vec<_> = runs.iter().zip(base).map(of_round).collect();
+    let ratio = ratio_of(rounds.iter().flatten().copied().collect(), min_effect)?;
+    Some(Ratio {
+        rounds: rounds.into_iter().map(|r| r.unwrap_or(f64::NAN)).collect(),
+        ..ratio
+    })
 }
 
 /// From the ratio in each round.

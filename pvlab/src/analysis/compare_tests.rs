@@ -72,6 +72,17 @@ fn one_round_has_no_interval_and_no_verdict() {
 }
 
 #[test]
+fn of_nothing_and_nothing_there_is_no_ratio() {
+    let comparison = compare(&[[0, 0], [0, 0]]);
+    assert_eq!(comparison.results[0].ratio, None);
+    let comparison = compare(&[[0, 0], [20, 10], [20, 10]]);
+    let ratio = comparison.results[0].ratio.as_ref().unwrap();
+    assert_eq!((ratio.median, ratio.interval.unwrap().n), (2.0, 2));
+    let json = serde_json::to_value(ratio).unwrap();
+    assert_eq!(json["rounds"], serde_json::json!([null, 2.0, 2.0]));
+}
+
+#[test]
 fn a_round_without_acquisitions_yields_finite_ratios_and_a_warning() {
     let comparison = compare(&[[100, 0], [100, 10], [0, 10], [100, 10]]);
     let ratio = comparison.results[0].ratio.as_ref().unwrap();

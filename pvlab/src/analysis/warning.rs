@@ -236,8 +236,8 @@ pub(crate) fn of_lock(
             kind,
             "no_acquisitions",
             format!(
-                "{kind}: no acquisition in round {}; ratios count it as half a one, which is a \
-                 bound and no measurement",
+                "{kind}: no acquisition in round {}; where the other lock made some, the ratio counts \
+                 it as half a one, which is a bound and no measurement",
                 format_cpu_list(&empty)
             ),
         ));

@@ -35,6 +35,12 @@ pub fn rate(per_second: f64) -> String {
 
 /// An interval of rates: `637 k .. 2.00 M/s`.
 pub fn rates((lo, hi): (f64, f64)) -> String {
+    if hi <= 0.0 {
+        return "none".to_owned();
+    }
+    if lo <= 0.0 {
+        return format!("none .. {}", rate(hi));
+    }
     format!("{} .. {}", prefixed(lo).trim_end(), rate(hi))
 }
 
