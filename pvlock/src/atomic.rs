@@ -65,6 +65,28 @@ pub trait ConstZero: Sized {
     const ZERO: Self;
 }
 
+/// A struct of a platform's atomics that is all zeros at first: made so at run time on any platform, and in a
+/// constant where the atomics can.
+macro_rules! zeroed {
+    ($name:ident $([const $flag:ident: bool])?: $($field:ident: $atomic:ident),+ $(,)?) => {
+        impl<P: $crate::Platform $(, const $flag: bool)?> Default for $name<P $(, $flag)?> {
+            fn default() -> Self {
+                #[allow(unused_imports)] // The atomics may be of either kind.
+                use $crate::{atomic::Atomic as _, word::LockWord as _};
+                Self { $($field: P::$atomic::new(0),)+ }
+            }
+        }
+
+        impl<P: $crate::Platform $(, const $flag: bool)?> $crate::atomic::ConstZero for $name<P $(, $flag)?>
+        where
+            $(P::$atomic: $crate::atomic::ConstZero,)+
+        {
+            const ZERO: Self = Self { $($field: $crate::atomic::ConstZero::ZERO,)+ };
+        }
+    };
+}
+pub(crate) use zeroed;
+
 macro_rules! core_atomic {
     ($atomic:ty, $value:ty) => {
         impl Watch for $atomic {

@@ -21,7 +21,7 @@ mod semaphore;
 pub use scarce::Kept;
 pub use semaphore::Killing;
 
-use crate::atomic::{Atomic, ConstZero, Watch};
+use crate::atomic::{Atomic, Watch, zeroed};
 use crate::percpu::MAX_NODES;
 use crate::{LockEvent, Platform, RawLock, RawRwLock};
 use core::fmt;
@@ -60,45 +60,8 @@ pub struct Guarded<P: Platform> {
     readers: P::U32,
 }
 
-impl<P: Platform> Default for Meeting<P> {
-    fn default() -> Self {
-        Self {
-            arrivals: P::U32::new(0),
-        }
-    }
-}
-
-impl<P: Platform> Default for Guarded<P> {
-    fn default() -> Self {
-        Self {
-            owner: P::U32::new(0),
-            first: P::U32::new(0),
-            second: P::U32::new(0),
-            readers: P::U32::new(0),
-        }
-    }
-}
-
-impl<P: Platform> ConstZero for Meeting<P>
-where
-    P::U32: ConstZero,
-{
-    const ZERO: Self = Self {
-        arrivals: P::U32::ZERO,
-    };
-}
-
-impl<P: Platform> ConstZero for Guarded<P>
-where
-    P::U32: ConstZero,
-{
-    const ZERO: Self = Self {
-        owner: P::U32::ZERO,
-        first: P::U32::ZERO,
-        second: P::U32::ZERO,
-        readers: P::U32::ZERO,
-    };
-}
+zeroed!(Meeting: arrivals: U32);
+zeroed!(Guarded: owner: U32, first: U32, second: U32, readers: U32);
 
 /// A lock and what it guards.
 pub struct Site<'a, P: Platform, L> {

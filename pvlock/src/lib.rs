@@ -117,6 +117,7 @@ pub mod sleep;
 pub mod tas;
 pub mod ticket;
 pub mod trace;
+pub mod traced;
 pub mod virt_tas;
 pub mod wait;
 pub mod word;

@@ -36,12 +36,13 @@
 //!
 //! `holder` is Relaxed: whoever reads it has written it itself.
 
-use crate::atomic::{Atomic, ConstZero, Watch};
+use crate::Platform;
+use crate::atomic::{Atomic, Watch, zeroed};
 use crate::event::LockEvent;
 use crate::percpu::{Node, NodeRef, count_node, give_node, take_node};
 use crate::registry::low;
 use crate::trace::{How, TraceEvent};
-use crate::{Platform, RawLock};
+use crate::traced::{Held, Traced};
 use core::fmt;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -78,8 +79,6 @@ fn init<P: Platform>(node: &Node<P>) {
 
 impl<P: Platform> RawMcs<P> {
     /// Waits behind `before`, whose place in `tail` we have taken.
-    #[cold]
-    #[inline(never)]
     fn wait_behind(&self, me: NodeRef, before: u32) {
         P::count(LockEvent::Contended, 1);
         P::trace(self, TraceEvent::QueuedBehind(Some(cpu_of(before))));
@@ -92,9 +91,7 @@ impl<P: Platform> RawMcs<P> {
     }
 
     /// Takes the lock without a node, each time it is free.
-    #[cold]
-    #[inline(never)]
-    fn lock_nodeless(&self, cpu: u32) {
+    fn lock_nodeless(&self, cpu: u32) -> Held {
         count_node::<P>(None);
         let mut how = How::Fast;
         while !self.claim(NODELESS | cpu) {
@@ -105,13 +102,13 @@ impl<P: Platform> RawMcs<P> {
             // Relaxed: the exchange in claim() is the acquisition.
             P::spin_until(&self.tail, Relaxed, |tail| tail == FREE);
         }
-        P::trace(self, TraceEvent::Acquired(how));
+        self.held(how)
     }
 
     /// (0,-) -> (me,me), if the lock is free.
     #[inline(always)]
     fn claim(&self, me: u32) -> bool {
-        // AcqRel as the exchange in lock().
+        // AcqRel as the exchange in fast().
         let claimed = self.tail.compare_exchange(FREE, me, AcqRel, Relaxed);
         if claimed.is_ok() {
             self.holder.store(me, Relaxed);
@@ -134,41 +131,46 @@ impl<P: Platform> RawMcs<P> {
     }
 }
 
-impl<P: Platform> RawLock for RawMcs<P> {
-    fn new() -> Self {
-        Self {
-            tail: P::U32::new(FREE),
-            holder: P::U32::new(0),
-            successor: P::U32::new(0),
-        }
-    }
+impl<P: Platform> Traced for RawMcs<P> {
+    type Platform = P;
+    /// Our node, and the place in `tail` that we have taken; `None` if we have no node.
+    type Seen = Option<(NodeRef, u32)>;
 
     #[inline(always)]
-    fn lock(&self) {
-        P::trace(self, TraceEvent::Start);
-        let cpu = P::cpu();
-        let Some(me) = take_node::<P>(cpu) else {
-            return self.lock_nodeless(cpu);
+    fn fast(&self) -> Result<(), Self::Seen> {
+        let Some(me) = take_node::<P>(P::cpu()) else {
+            return Err(None);
         };
         init::<P>(me.node());
         let place = u32::from(me.raw());
         // (b,*) -> (me,*). AcqRel: see the table.
         let before = self.tail.swap(place, AcqRel);
-        let mut how = How::Fast;
         if before != FREE {
-            self.wait_behind(me, before);
-            how = How::Queue;
+            return Err(Some((me, before)));
         }
         self.holder.store(place, Relaxed);
-        P::trace(self, TraceEvent::Acquired(how));
+        Ok(())
     }
 
-    fn try_lock(&self) -> bool {
+    #[cold]
+    #[inline(never)]
+    fn slow(&self, seen: Self::Seen) -> Held {
+        match seen {
+            Some((me, before)) => {
+                self.wait_behind(me, before);
+                self.holder.store(me.raw().into(), Relaxed);
+                self.held(How::Queue)
+            }
+            None => self.lock_nodeless(P::cpu()),
+        }
+    }
+
+    fn try_fast(&self) -> bool {
         if self.tail.load(Relaxed) != FREE {
             return false;
         }
         let cpu = P::cpu();
-        let claimed = match take_node::<P>(cpu) {
+        match take_node::<P>(cpu) {
             Some(me) => {
                 init::<P>(me.node());
                 let claimed = self.claim(me.raw().into());
@@ -178,20 +180,15 @@ impl<P: Platform> RawLock for RawMcs<P> {
                 claimed
             }
             None => self.claim(NODELESS | cpu),
-        };
-        if claimed {
-            P::trace(self, TraceEvent::Acquired(How::Fast));
         }
-        claimed
     }
 
     #[inline(always)]
-    fn unlock(&self) {
-        P::trace(self, TraceEvent::Release);
+    fn release(&self) {
         let place = self.holder.load(Relaxed);
         let node = node_of(place);
         let link = node.map_or(&self.successor, |me| &me.node::<P>().next);
-        // (me,me) -> (0,-) if nobody waits. Release pairs with the Acquire of `tail` in lock().
+        // (me,me) -> (0,-) if nobody waits. Release pairs with the Acquire of `tail` in fast().
         if link.load(Relaxed) != 0
             || self
                 .tail
@@ -205,21 +202,12 @@ impl<P: Platform> RawLock for RawMcs<P> {
         }
     }
 
-    fn is_locked(&self) -> bool {
+    fn in_use(&self) -> bool {
         self.tail.load(Relaxed) != FREE
     }
 }
 
-impl<P: Platform> ConstZero for RawMcs<P>
-where
-    P::U32: ConstZero,
-{
-    const ZERO: Self = Self {
-        tail: P::U32::ZERO,
-        holder: P::U32::ZERO,
-        successor: P::U32::ZERO,
-    };
-}
+zeroed!(RawMcs: tail: U32, holder: U32, successor: U32);
 
 pub(crate) fn describe(state: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let (tail, holder) = (low(state), low(state >> 32));

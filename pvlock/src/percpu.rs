@@ -1,6 +1,6 @@
 //! Per-CPU lock storage: the queue nodes.
 
-use crate::atomic::{Atomic, ConstZero, Watch};
+use crate::atomic::{Atomic, ConstZero, Watch, zeroed};
 use crate::wait::{OsqNode, Waiter};
 use crate::{LockEvent, Platform};
 use core::fmt;
@@ -30,16 +30,7 @@ pub struct Node<P: Platform> {
     pub in_use: P::U32,
 }
 
-impl<P: Platform> Default for Node<P> {
-    fn default() -> Self {
-        Self {
-            next: P::U32::new(0),
-            locked: P::U32::new(0),
-            state: P::U32::new(0),
-            in_use: P::U32::new(0),
-        }
-    }
-}
+zeroed!(Node: next: U32, locked: U32, state: U32, in_use: U32);
 
 /// Which nodes of that CPU are in use, and the first that is not.
 #[inline(always)]
@@ -128,14 +119,7 @@ where
     P::U64: ConstZero,
 {
     const ZERO: Self = Self {
-        nodes: [const {
-            Node {
-                next: P::U32::ZERO,
-                locked: P::U32::ZERO,
-                state: P::U32::ZERO,
-                in_use: P::U32::ZERO,
-            }
-        }; MAX_NODES],
+        nodes: [const { Node::ZERO }; MAX_NODES],
         kick_time: P::U64::ZERO,
         osq: OsqNode::ZERO,
         waiter: Waiter::ZERO,

@@ -13,7 +13,7 @@
 //! inserter marks the lock word with a full exchange afterwards, and the remover has seen that mark.
 
 use crate::Platform;
-use crate::atomic::{Atomic, ConstZero, Watch};
+use crate::atomic::{Atomic, Watch, zeroed};
 use crate::event::LockEvent;
 use crate::percpu::NodeRef;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -32,25 +32,7 @@ pub struct HashSlot<P: Platform> {
     pub node: P::U32,
 }
 
-impl<P: Platform> Default for HashSlot<P> {
-    fn default() -> Self {
-        Self {
-            lock: P::U64::new(0),
-            node: P::U32::new(0),
-        }
-    }
-}
-
-impl<P: Platform> ConstZero for HashSlot<P>
-where
-    P::U32: ConstZero,
-    P::U64: ConstZero,
-{
-    const ZERO: Self = Self {
-        lock: P::U64::ZERO,
-        node: P::U32::ZERO,
-    };
-}
+zeroed!(HashSlot: lock: U64, node: U32);
 
 /// How many slots a machine of `cpus` CPUs needs: a power of two, 256 at least.
 pub const fn slots_for(cpus: usize) -> usize {

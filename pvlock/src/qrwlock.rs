@@ -51,8 +51,9 @@ use crate::atomic::{ConstZero, Watch};
 use crate::event::LockEvent;
 use crate::registry::{Describe, high, low};
 use crate::trace::{How, TraceEvent};
+use crate::traced::{Held, TracedRw};
 use crate::word::LockWord;
-use crate::{Platform, RawLock, RawRwLock};
+use crate::{Platform, RawLock};
 use core::fmt;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -128,7 +129,7 @@ impl<P: Platform, W: RawLock> RawQRwLock<P, W> {
         }
         if P::in_interrupt() {
             P::count(LockEvent::Contended, 1);
-            // Acquire pairs with the Release store in write_unlock().
+            // Acquire pairs with the Release store in release().
             P::spin_until(&self.word, Acquire, |word| !write_held(word));
             return;
         }
@@ -137,28 +138,8 @@ impl<P: Platform, W: RawLock> RawQRwLock<P, W> {
         take_turn::<P, W>(&self.wait);
         self.count_reader();
         // Nobody can announce itself meanwhile: we have the wait lock.
-        // Acquire pairs with the Release store in write_unlock().
+        // Acquire pairs with the Release store in release().
         P::spin_until(&self.word, Acquire, |word| !write_held(word));
-        self.wait.unlock();
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn write_slow(&self) {
-        take_turn::<P, W>(&self.wait);
-        P::trace(self, TraceEvent::Head);
-        if self.word.load(Relaxed) != 0 || !self.claim(0) {
-            // (*,0,*) -> (*,1,*)
-            self.word.fetch_set_bit(WAITING_BIT, Relaxed);
-            // Relaxed: the claim is the acquisition; see the table.
-            loop {
-                P::spin_until(&self.word, Relaxed, |word| word == WAITING);
-                if self.claim(WAITING) {
-                    break;
-                }
-            }
-        }
-        P::trace(self, TraceEvent::Acquired(How::Queue));
         self.wait.unlock();
     }
 
@@ -172,28 +153,24 @@ impl<P: Platform, W: RawLock> RawQRwLock<P, W> {
     }
 }
 
-impl<P: Platform, W: RawLock> RawRwLock for RawQRwLock<P, W> {
-    fn new() -> Self {
-        Self {
-            word: P::LockWord::new(0),
-            wait: W::new(),
-        }
-    }
+impl<P: Platform, W: RawLock> TracedRw for RawQRwLock<P, W> {
+    type Platform = P;
+    type Seen = ();
 
     #[inline(always)]
-    fn read(&self) {
-        // (n,0,0) -> (n+1,0,0). Acquire pairs with the Release store in write_unlock().
+    fn shared(&self) {
+        // (n,0,0) -> (n+1,0,0). Acquire pairs with the Release store in release().
         let seen = self.word.fetch_add(READER, Acquire);
         if closed(seen) {
             self.read_slow(seen);
         }
     }
 
-    fn try_read(&self) -> bool {
+    fn try_shared(&self) -> bool {
         if closed(self.word.load(Relaxed)) {
             return false;
         }
-        // As in read().
+        // As in shared().
         let entered = !closed(self.word.fetch_add(READER, Acquire));
         if !entered {
             self.word.fetch_add(READER.wrapping_neg(), Relaxed);
@@ -202,39 +179,59 @@ impl<P: Platform, W: RawLock> RawRwLock for RawQRwLock<P, W> {
     }
 
     #[inline(always)]
-    fn read_unlock(&self) {
+    fn release_shared(&self) {
         // Release pairs with the Acquire of the writer that finds no reader left.
         self.word.fetch_add(READER.wrapping_neg(), Release);
     }
 
     #[inline(always)]
-    fn write(&self) {
-        P::trace(self, TraceEvent::Start);
-        if self.claim(0) {
-            P::trace(self, TraceEvent::Acquired(How::Fast));
-        } else {
-            self.write_slow();
-        }
+    fn fast(&self) -> Result<(), ()> {
+        if self.claim(0) { Ok(()) } else { Err(()) }
     }
 
-    fn try_write(&self) -> bool {
-        let claimed = self.word.load(Relaxed) == 0 && self.claim(0);
-        if claimed {
-            P::trace(self, TraceEvent::Acquired(How::Fast));
+    #[cold]
+    #[inline(never)]
+    fn slow(&self, (): ()) -> Held {
+        take_turn::<P, W>(&self.wait);
+        P::trace(self, TraceEvent::Head);
+        if self.word.load(Relaxed) != 0 || !self.claim(0) {
+            // (*,0,*) -> (*,1,*)
+            self.word.fetch_set_bit(WAITING_BIT, Relaxed);
+            // Relaxed: the claim is the acquisition; see the table.
+            loop {
+                P::spin_until(&self.word, Relaxed, |word| word == WAITING);
+                if self.claim(WAITING) {
+                    break;
+                }
+            }
         }
-        claimed
+        let held = self.held(How::Queue);
+        self.wait.unlock();
+        held
+    }
+
+    fn try_fast(&self) -> bool {
+        self.word.load(Relaxed) == 0 && self.claim(0)
     }
 
     #[inline(always)]
-    fn write_unlock(&self) {
-        P::trace(self, TraceEvent::Release);
+    fn release(&self) {
         // (*,w,0xff) -> (*,w,0). One byte: the others may change under it.
         // Release pairs with the Acquire of whoever comes next, reader or writer.
         self.word.store_u8(WRITER_LANE, 0, Release);
     }
 
-    fn is_locked(&self) -> bool {
+    fn in_use(&self) -> bool {
         self.word.load(Relaxed) != 0
+    }
+}
+
+impl<P: Platform, W: RawLock> Default for RawQRwLock<P, W> {
+    fn default() -> Self {
+        Self {
+            word: P::LockWord::new(0),
+            wait: W::new(),
+        }
     }
 }
 

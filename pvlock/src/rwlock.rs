@@ -14,12 +14,14 @@
 //! it out for ever: it starves. (This is what 64-bit ARM Linux used until 2017; the queued
 //! reader-writer lock replaced it.)
 
-use crate::atomic::{Atomic, ConstZero, Watch};
+use crate::Platform;
+use crate::atomic::{Atomic, Watch, zeroed};
 use crate::event::LockEvent;
 use crate::qrwlock::too_many_readers;
 use crate::registry::low;
-use crate::trace::{How, TraceEvent};
-use crate::{Platform, RawRwLock};
+use crate::tas::retry;
+use crate::trace::How;
+use crate::traced::{Held, TracedRw};
 use core::fmt;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -32,8 +34,8 @@ pub struct RawUnfairRwLock<P: Platform> {
 pub(crate) const FREE: u32 = 0;
 pub(crate) const READER: u32 = 1;
 pub(crate) const WRITER: u32 = 1 << 31;
-/// With one more the word would look like a writer's. Then [`RawRwLock::read`] panics and
-/// [`RawRwLock::try_read`] fails: only safe code that forgets guards can make so many.
+/// With one more the word would look like a writer's. Then [`RawRwLock::read`](crate::RawRwLock::read) panics and
+/// [`RawRwLock::try_read`](crate::RawRwLock::try_read) fails: only safe code that forgets guards can make so many.
 pub const MAX_READERS: u32 = WRITER - 1;
 
 impl<P: Platform> RawUnfairRwLock<P> {
@@ -44,7 +46,7 @@ impl<P: Platform> RawUnfairRwLock<P> {
     fn read_slow(&self) {
         P::count(LockEvent::Contended, 1);
         loop {
-            // Relaxed: the exchange in try_read() is the acquisition.
+            // Relaxed: the exchange in claim_read() is the acquisition.
             let word = P::spin_until(&self.word, Relaxed, |word| word & WRITER == 0);
             if word == MAX_READERS {
                 too_many_readers("rwlock");
@@ -61,7 +63,7 @@ impl<P: Platform> RawUnfairRwLock<P> {
         let mut word = self.word.load(Relaxed);
         // Neither a writer, nor as many readers as can be: one comparison.
         while word < MAX_READERS {
-            // Acquire pairs with the Release store in write_unlock().
+            // Acquire pairs with the Release store in release().
             match self
                 .word
                 .compare_exchange(word, word + READER, Acquire, Relaxed)
@@ -72,94 +74,64 @@ impl<P: Platform> RawUnfairRwLock<P> {
         }
         false
     }
-
-    #[cold]
-    #[inline(never)]
-    fn write_slow(&self) {
-        P::count(LockEvent::Contended, 1);
-        loop {
-            // Relaxed: the exchange in claim_write() is the acquisition.
-            P::spin_until(&self.word, Relaxed, |word| word == FREE);
-            if self.claim_write() {
-                P::trace(self, TraceEvent::Acquired(How::Stolen));
-                return;
-            }
-        }
-    }
-
-    /// `0` -> writer.
-    #[inline(always)]
-    fn claim_write(&self) -> bool {
-        // Acquire pairs with the Release in both unlocks. (A reader's release is a read-modify-write,
-        // so those of all readers before the last are part of the same release sequence.)
-        self.word
-            .compare_exchange(FREE, WRITER, Acquire, Relaxed)
-            .is_ok()
-    }
 }
 
-impl<P: Platform> RawRwLock for RawUnfairRwLock<P> {
-    fn new() -> Self {
-        Self {
-            word: P::U32::new(FREE),
-        }
-    }
+impl<P: Platform> TracedRw for RawUnfairRwLock<P> {
+    type Platform = P;
+    type Seen = ();
 
     #[inline(always)]
-    fn read(&self) {
+    fn shared(&self) {
         if !self.claim_read() {
             self.read_slow();
         }
     }
 
     #[inline(always)]
-    fn try_read(&self) -> bool {
+    fn try_shared(&self) -> bool {
         self.claim_read()
     }
 
     #[inline(always)]
-    fn read_unlock(&self) {
+    fn release_shared(&self) {
         // Release pairs with the Acquire of the writer that finds no reader left.
         self.word.fetch_add(READER.wrapping_neg(), Release);
     }
 
+    /// `0` -> writer.
     #[inline(always)]
-    fn write(&self) {
-        P::trace(self, TraceEvent::Start);
-        if self.claim_write() {
-            P::trace(self, TraceEvent::Acquired(How::Fast));
-        } else {
-            self.write_slow();
-        }
+    fn fast(&self) -> Result<(), ()> {
+        // Acquire pairs with the Release in both unlocks. (A reader's release is a read-modify-write,
+        // so those of all readers before the last are part of the same release sequence.)
+        let claimed = self.word.compare_exchange(FREE, WRITER, Acquire, Relaxed);
+        claimed.map(drop).map_err(drop)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn slow(&self, (): ()) -> Held {
+        P::count(LockEvent::Contended, 1);
+        retry::<P, _>(&self.word, || self.fast().is_ok());
+        self.held(How::Stolen)
     }
 
     #[inline(always)]
-    fn try_write(&self) -> bool {
-        let claimed = self.word.load(Relaxed) == FREE && self.claim_write();
-        if claimed {
-            P::trace(self, TraceEvent::Acquired(How::Fast));
-        }
-        claimed
+    fn try_fast(&self) -> bool {
+        self.word.load(Relaxed) == FREE && self.fast().is_ok()
     }
 
     #[inline(always)]
-    fn write_unlock(&self) {
-        P::trace(self, TraceEvent::Release);
+    fn release(&self) {
         // Release pairs with the Acquire of whoever comes next, reader or writer.
         self.word.store(FREE, Release);
     }
 
-    fn is_locked(&self) -> bool {
+    fn in_use(&self) -> bool {
         self.word.load(Relaxed) != FREE
     }
 }
 
-impl<P: Platform> ConstZero for RawUnfairRwLock<P>
-where
-    P::U32: ConstZero,
-{
-    const ZERO: Self = Self { word: P::U32::ZERO };
-}
+zeroed!(RawUnfairRwLock: word: U32);
 
 pub(crate) fn describe(state: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match low(state) {

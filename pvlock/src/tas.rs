@@ -8,11 +8,12 @@
 //! No queue: whoever sees the free word first wins, so a descheduled waiter delays nobody and may
 //! itself wait for ever. Only holder preemption hurts.
 
-use crate::atomic::{Atomic, ConstZero, Watch};
+use crate::Platform;
+use crate::atomic::{Atomic, Watch, zeroed};
 use crate::event::LockEvent;
 use crate::registry::low;
-use crate::trace::{How, TraceEvent};
-use crate::{Platform, RawLock};
+use crate::trace::How;
+use crate::traced::{Held, Traced};
 use core::fmt;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -25,74 +26,53 @@ pub struct RawTas<P: Platform> {
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 
-impl<P: Platform> RawTas<P> {
-    #[cold]
-    #[inline(never)]
-    fn lock_slow(&self) {
-        P::count(LockEvent::Contended, 1);
-        loop {
-            // Relaxed: the exchange below is the acquisition.
-            P::spin_until(&self.word, Relaxed, |word| word == FREE);
-            if self.claim() {
-                P::trace(self, TraceEvent::Acquired(How::Stolen));
-                return;
-            }
+/// Waits for the word to be free and tries `claim`, until that succeeds.
+pub(crate) fn retry<P: Platform, W: Watch<Value = u32>>(word: &W, claim: impl Fn() -> bool) {
+    loop {
+        // Relaxed: the exchange in `claim` is the acquisition.
+        P::spin_until(word, Relaxed, |word| word == FREE);
+        if claim() {
+            return;
         }
-    }
-
-    #[inline(always)]
-    fn claim(&self) -> bool {
-        // Acquire pairs with the Release store in unlock().
-        self.word
-            .compare_exchange(FREE, HELD, Acquire, Relaxed)
-            .is_ok()
     }
 }
 
-impl<P: Platform> RawLock for RawTas<P> {
-    fn new() -> Self {
-        Self {
-            word: P::U32::new(FREE),
-        }
+impl<P: Platform> Traced for RawTas<P> {
+    type Platform = P;
+    type Seen = ();
+
+    #[inline(always)]
+    fn fast(&self) -> Result<(), ()> {
+        // Acquire pairs with the Release store in release().
+        let claimed = self.word.compare_exchange(FREE, HELD, Acquire, Relaxed);
+        claimed.map(drop).map_err(drop)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn slow(&self, (): ()) -> Held {
+        P::count(LockEvent::Contended, 1);
+        retry::<P, _>(&self.word, || self.fast().is_ok());
+        self.held(How::Stolen)
     }
 
     #[inline(always)]
-    fn lock(&self) {
-        P::trace(self, TraceEvent::Start);
-        if self.claim() {
-            P::trace(self, TraceEvent::Acquired(How::Fast));
-        } else {
-            self.lock_slow();
-        }
+    fn try_fast(&self) -> bool {
+        self.fast().is_ok()
     }
 
     #[inline(always)]
-    fn try_lock(&self) -> bool {
-        let claimed = self.claim();
-        if claimed {
-            P::trace(self, TraceEvent::Acquired(How::Fast));
-        }
-        claimed
-    }
-
-    #[inline(always)]
-    fn unlock(&self) {
-        P::trace(self, TraceEvent::Release);
-        // Release pairs with the Acquire exchange in claim().
+    fn release(&self) {
+        // Release pairs with the Acquire exchange in fast().
         self.word.store(FREE, Release);
     }
 
-    fn is_locked(&self) -> bool {
+    fn in_use(&self) -> bool {
         self.word.load(Relaxed) != FREE
     }
 }
 
-impl<P: Platform> ConstZero for RawTas<P>
-where
-    P::U32: ConstZero,
-{
-    const ZERO: Self = Self { word: P::U32::ZERO };
-}
+zeroed!(RawTas: word: U32);
 
 pub(crate) fn describe(state: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str(if low(state) == FREE { "free" } else { "held" })

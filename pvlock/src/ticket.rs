@@ -14,12 +14,13 @@
 //! than those). A ticket that is [`MAX_WAITERS`] or more behind is given back nevertheless, and its taker
 //! panics: half of the numbers is left to those that have taken one and not yet looked.
 
-use crate::atomic::{ConstZero, Watch};
+use crate::Platform;
+use crate::atomic::{Watch, zeroed};
 use crate::event::LockEvent;
 use crate::registry::low;
 use crate::trace::{How, TraceEvent};
+use crate::traced::{Held, Traced};
 use crate::word::LockWord;
-use crate::{Platform, RawLock};
 use core::fmt;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -50,7 +51,7 @@ impl<P: Platform> RawTicket<P> {
     #[cold]
     fn give_back(&self, mine: u16) -> bool {
         loop {
-            // Acquire, both, as in lock_slow().
+            // Acquire, both, as in slow().
             let word = self.word.load(Acquire);
             if serving(word) == mine {
                 return false;
@@ -69,80 +70,65 @@ impl<P: Platform> RawTicket<P> {
             P::relax();
         }
     }
+}
+
+impl<P: Platform> Traced for RawTicket<P> {
+    type Platform = P;
+    /// The word that our ticket has been taken from.
+    type Seen = u32;
+
+    #[inline(always)]
+    fn fast(&self) -> Result<(), u32> {
+        // Acquire pairs with the Release store in release(), for when the ticket is served at once.
+        let word = self.word.fetch_add(ONE_TICKET, Acquire);
+        if next(word) == serving(word) {
+            Ok(())
+        } else {
+            Err(word)
+        }
+    }
 
     /// # Panics
     /// If more wait than can be.
     #[cold]
     #[inline(never)]
-    fn lock_slow(&self, word: u32) {
+    fn slow(&self, word: u32) -> Held {
         let mine = next(word);
         if mine.wrapping_sub(serving(word)) >= MAX_WAITERS && self.give_back(mine) {
             panic!("ticket: {MAX_WAITERS} waiters, more than there can be CPUs");
         }
         P::count(LockEvent::Contended, 1);
         P::trace(self, TraceEvent::QueuedWithTicket(mine));
-        // Acquire pairs with the Release store in unlock().
+        // Acquire pairs with the Release store in release().
         P::spin_until(&self.word, Acquire, |word| serving(word) == mine);
-        P::trace(self, TraceEvent::Acquired(How::Queue));
-    }
-}
-
-impl<P: Platform> RawLock for RawTicket<P> {
-    fn new() -> Self {
-        Self {
-            word: P::LockWord::new(0),
-        }
+        self.held(How::Queue)
     }
 
-    #[inline(always)]
-    fn lock(&self) {
-        P::trace(self, TraceEvent::Start);
-        // Acquire pairs with the Release store in unlock(), for when the ticket is served at once.
-        let word = self.word.fetch_add(ONE_TICKET, Acquire);
-        if next(word) == serving(word) {
-            P::trace(self, TraceEvent::Acquired(How::Fast));
-        } else {
-            self.lock_slow(word);
-        }
-    }
-
-    fn try_lock(&self) -> bool {
+    fn try_fast(&self) -> bool {
         let word = self.word.load(Relaxed);
-        let claimed = next(word) == serving(word)
+        next(word) == serving(word)
             && self
                 .word
-                // Acquire pairs with the Release store in unlock().
+                // Acquire pairs with the Release store in release().
                 .compare_exchange(word, word.wrapping_add(ONE_TICKET), Acquire, Relaxed)
-                .is_ok();
-        if claimed {
-            P::trace(self, TraceEvent::Acquired(How::Fast));
-        }
-        claimed
+                .is_ok()
     }
 
     #[inline(always)]
-    fn unlock(&self) {
-        P::trace(self, TraceEvent::Release);
+    fn release(&self) {
         // Only the holder writes `serving`, so load and store need not be one step.
         let mine = serving(self.word.load(Relaxed));
         // Release pairs with the Acquire loads of the next holder.
         self.word.store_u16(SERVING, mine.wrapping_add(1), Release);
     }
 
-    fn is_locked(&self) -> bool {
+    fn in_use(&self) -> bool {
         let word = self.word.load(Relaxed);
         next(word) != serving(word)
     }
 }
 
-impl<P: Platform> ConstZero for RawTicket<P>
-where
-    P::LockWord: ConstZero,
-{
-    const ZERO: Self = Self {
-        word: P::LockWord::ZERO,
-    };
-}
+zeroed!(RawTicket: word: LockWord);
 
 pub(crate) fn describe(state: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let word = low(state);

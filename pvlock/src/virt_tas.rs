@@ -24,12 +24,13 @@
 //! Linux's exchange here is a full barrier, as every locked instruction of x86 is. No more than
 //! Acquire is needed.
 
-use crate::atomic::{ConstZero, Watch};
+use crate::Platform;
+use crate::atomic::{Watch, zeroed};
 use crate::event::LockEvent;
 use crate::qspinlock::{LOCKED_LANE, UNLOCKED, WORD_LOCKED};
-use crate::trace::{How, TraceEvent};
+use crate::trace::How;
+use crate::traced::{Held, Traced};
 use crate::word::LockWord;
-use crate::{Platform, RawLock};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// Test-and-set on a queued spinlock's word; see the [module](self) documentation.
@@ -40,74 +41,42 @@ pub struct RawVirtTas<P: Platform> {
 
 const FREE: u32 = 0;
 
-impl<P: Platform> RawVirtTas<P> {
-    #[cold]
-    #[inline(never)]
-    fn lock_slow(&self) {
-        P::count(LockEvent::Contended, 1);
-        loop {
-            // Relaxed: the exchange below is the acquisition.
-            P::spin_until(&self.word, Relaxed, |word| word == FREE);
-            if self.claim() {
-                P::trace(self, TraceEvent::Acquired(How::Stolen));
-                return;
-            }
-        }
-    }
+impl<P: Platform> Traced for RawVirtTas<P> {
+    type Platform = P;
+    type Seen = ();
 
     /// (0,0,0) -> (0,0,1)
     #[inline(always)]
-    fn claim(&self) -> bool {
-        // Acquire pairs with the Release store in unlock().
-        self.word
-            .compare_exchange(FREE, WORD_LOCKED, Acquire, Relaxed)
-            .is_ok()
-    }
-}
-
-impl<P: Platform> RawLock for RawVirtTas<P> {
-    fn new() -> Self {
-        Self {
-            word: P::LockWord::new(FREE),
-        }
+    fn fast(&self) -> Result<(), ()> {
+        // Acquire pairs with the Release store in release().
+        let claimed = self
+            .word
+            .compare_exchange(FREE, WORD_LOCKED, Acquire, Relaxed);
+        claimed.map(drop).map_err(drop)
     }
 
-    #[inline(always)]
-    fn lock(&self) {
-        P::trace(self, TraceEvent::Start);
-        if self.claim() {
-            P::trace(self, TraceEvent::Acquired(How::Fast));
-        } else {
-            self.lock_slow();
-        }
+    #[cold]
+    #[inline(never)]
+    fn slow(&self, (): ()) -> Held {
+        P::count(LockEvent::Contended, 1);
+        crate::tas::retry::<P, _>(&self.word, || self.fast().is_ok());
+        self.held(How::Stolen)
     }
 
     #[inline(always)]
-    fn try_lock(&self) -> bool {
-        let claimed = self.word.load(Relaxed) == FREE && self.claim();
-        if claimed {
-            P::trace(self, TraceEvent::Acquired(How::Fast));
-        }
-        claimed
+    fn try_fast(&self) -> bool {
+        self.word.load(Relaxed) == FREE && self.fast().is_ok()
     }
 
     #[inline(always)]
-    fn unlock(&self) {
-        P::trace(self, TraceEvent::Release);
-        // (0,0,1) -> (0,0,0). Release pairs with the Acquire exchange in claim().
+    fn release(&self) {
+        // (0,0,1) -> (0,0,0). Release pairs with the Acquire exchange in fast().
         self.word.store_u8(LOCKED_LANE, UNLOCKED, Release);
     }
 
-    fn is_locked(&self) -> bool {
+    fn in_use(&self) -> bool {
         self.word.load(Relaxed) != FREE
     }
 }
 
-impl<P: Platform> ConstZero for RawVirtTas<P>
-where
-    P::LockWord: ConstZero,
-{
-    const ZERO: Self = Self {
-        word: P::LockWord::ZERO,
-    };
-}
+zeroed!(RawVirtTas: word: LockWord);

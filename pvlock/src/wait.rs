@@ -2,7 +2,7 @@
 //! among the optimistic spinners for each CPU.
 
 use crate::Platform;
-use crate::atomic::{Atomic, ConstZero};
+use crate::atomic::zeroed;
 
 /// A task's place in the wait list of the one lock that it waits for.
 ///
@@ -10,9 +10,9 @@ use crate::atomic::{Atomic, ConstZero};
 /// simulator. All but [`granted`](Self::granted) belongs to whoever holds the lock's wait lock.
 #[repr(C)]
 pub struct Waiter<P: Platform> {
-    /// Who waits behind.
+    /// The task behind.
     pub next: P::U32,
-    /// Who waits before.
+    /// The task before.
     pub prev: P::U32,
     /// What is waited for, and flags, as the lock defines them.
     pub state: P::U32,
@@ -25,30 +25,12 @@ pub struct Waiter<P: Platform> {
 /// A CPU's place in a queue of optimistic spinners. CPUs are named by their number plus one.
 #[repr(C)]
 pub struct OsqNode<P: Platform> {
-    /// Who spins behind.
+    /// The CPU behind.
     pub next: P::U32,
-    /// Who spins before.
+    /// The CPU before.
     pub prev: P::U32,
     /// 1 once this CPU may spin on the lock itself.
     pub locked: P::U32,
-}
-
-macro_rules! zeroed {
-    ($name:ident: $($field:ident: $atomic:ident),+) => {
-        impl<P: Platform> Default for $name<P> {
-            fn default() -> Self {
-                Self { $($field: P::$atomic::new(0),)+ }
-            }
-        }
-
-        impl<P: Platform> ConstZero for $name<P>
-        where
-            P::U32: ConstZero,
-            P::U64: ConstZero,
-        {
-            const ZERO: Self = Self { $($field: P::$atomic::ZERO,)+ };
-        }
-    };
 }
 
 zeroed!(Waiter: next: U32, prev: U32, state: U32, granted: U32, since: U64);

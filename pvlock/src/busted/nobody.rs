@@ -3,9 +3,10 @@
 //! A negative control: whatever checks mutual exclusion must catch this one. Its word is never
 //! written.
 
-use crate::atomic::{Atomic, ConstZero};
-use crate::trace::{How, TraceEvent};
-use crate::{Platform, RawLock};
+use crate::Platform;
+use crate::atomic::zeroed;
+use crate::traced::{Held, Traced};
+use core::convert::Infallible;
 
 /// The lock that does not lock.
 #[repr(transparent)]
@@ -13,37 +14,27 @@ pub struct RawBusted<P: Platform> {
     _word: P::U32,
 }
 
-impl<P: Platform> RawLock for RawBusted<P> {
-    fn new() -> Self {
-        Self {
-            _word: P::U32::new(0),
-        }
+impl<P: Platform> Traced for RawBusted<P> {
+    type Platform = P;
+    type Seen = Infallible;
+
+    fn fast(&self) -> Result<(), Infallible> {
+        Ok(())
     }
 
-    fn lock(&self) {
-        P::trace(self, TraceEvent::Start);
-        P::trace(self, TraceEvent::Acquired(How::Fast));
+    fn slow(&self, never: Infallible) -> Held {
+        match never {}
     }
 
-    fn try_lock(&self) -> bool {
-        P::trace(self, TraceEvent::Acquired(How::Fast));
+    fn try_fast(&self) -> bool {
         true
     }
 
-    fn unlock(&self) {
-        P::trace(self, TraceEvent::Release);
-    }
+    fn release(&self) {}
 
-    fn is_locked(&self) -> bool {
+    fn in_use(&self) -> bool {
         false
     }
 }
 
-impl<P: Platform> ConstZero for RawBusted<P>
-where
-    P::U32: ConstZero,
-{
-    const ZERO: Self = Self {
-        _word: P::U32::ZERO,
-    };
-}
+zeroed!(RawBusted: _word: U32);

@@ -4,11 +4,12 @@
 //! there are writers to be let in beside. One in 16 looks of a waiting reader that find a writer inside
 //! ends its wait. A check of readers against writers must catch it; one that only looks at writers cannot.
 
-use crate::atomic::{Atomic, ConstZero, Watch};
+use crate::Platform;
+use crate::atomic::{Atomic, Watch, zeroed};
 use crate::event::LockEvent;
 use crate::rwlock::{FREE, MAX_READERS, READER, WRITER};
-use crate::trace::{How, TraceEvent};
-use crate::{Platform, RawRwLock};
+use crate::trace::How;
+use crate::traced::{Held, TracedRw};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// One in so many looks that find a writer inside ends the wait all the same.
@@ -24,27 +25,12 @@ pub struct RawBustedRw<P: Platform> {
     looks: P::U32,
 }
 
-impl<P: Platform> RawBustedRw<P> {
-    /// `0` -> writer.
-    fn claim_write(&self) -> bool {
-        // Acquire pairs with the Release in both unlocks.
-        self.word
-            .compare_exchange(FREE, WRITER, Acquire, Relaxed)
-            .is_ok()
-    }
-}
+impl<P: Platform> TracedRw for RawBustedRw<P> {
+    type Platform = P;
+    type Seen = ();
 
-impl<P: Platform> RawRwLock for RawBustedRw<P> {
-    fn new() -> Self {
-        Self {
-            word: P::U32::new(FREE),
-            writers: P::U32::new(0),
-            looks: P::U32::new(0),
-        }
-    }
-
-    fn read(&self) {
-        if self.writers.load(Relaxed) == 0 && self.try_read() {
+    fn shared(&self) {
+        if self.writers.load(Relaxed) == 0 && self.try_shared() {
             return;
         }
         P::count(LockEvent::Contended, 1);
@@ -57,16 +43,16 @@ impl<P: Platform> RawRwLock for RawBustedRw<P> {
                 self.word.fetch_add(READER, Acquire);
                 return;
             }
-            if self.writers.load(Relaxed) == 0 && self.try_read() {
+            if self.writers.load(Relaxed) == 0 && self.try_shared() {
                 return;
             }
         }
     }
 
-    fn try_read(&self) -> bool {
+    fn try_shared(&self) -> bool {
         let mut word = self.word.load(Relaxed);
         while word < MAX_READERS {
-            // Acquire pairs with the Release in write_unlock().
+            // Acquire pairs with the Release in release().
             match self
                 .word
                 .compare_exchange(word, word + READER, Acquire, Relaxed)
@@ -78,52 +64,39 @@ impl<P: Platform> RawRwLock for RawBustedRw<P> {
         false
     }
 
-    fn read_unlock(&self) {
+    fn release_shared(&self) {
         // Release pairs with the Acquire of the writer that finds no reader left.
         self.word.fetch_add(READER.wrapping_neg(), Release);
     }
 
-    fn write(&self) {
-        P::trace(self, TraceEvent::Start);
-        if self.claim_write() {
-            P::trace(self, TraceEvent::Acquired(How::Fast));
-            return;
-        }
+    fn fast(&self) -> Result<(), ()> {
+        // Acquire pairs with the Release in both unlocks.
+        let claimed = self.word.compare_exchange(FREE, WRITER, Acquire, Relaxed);
+        claimed.map(drop).map_err(drop)
+    }
+
+    fn slow(&self, (): ()) -> Held {
         P::count(LockEvent::Contended, 1);
         self.writers.fetch_add(1, Relaxed);
-        while !self.claim_write() {
+        while self.fast().is_err() {
             P::spin_until(&self.word, Relaxed, |word| word == FREE);
         }
         self.writers.fetch_add(u32::MAX, Relaxed);
-        P::trace(self, TraceEvent::Acquired(How::Stolen));
+        self.held(How::Stolen)
     }
 
-    fn try_write(&self) -> bool {
-        let claimed = self.claim_write();
-        if claimed {
-            P::trace(self, TraceEvent::Acquired(How::Fast));
-        }
-        claimed
+    fn try_fast(&self) -> bool {
+        self.fast().is_ok()
     }
 
-    fn write_unlock(&self) {
-        P::trace(self, TraceEvent::Release);
+    fn release(&self) {
         // There may be readers beside the writer. Release pairs with the Acquire of whoever comes next.
         self.word.fetch_and(!WRITER, Release);
     }
 
-    fn is_locked(&self) -> bool {
+    fn in_use(&self) -> bool {
         self.word.load(Relaxed) != FREE
     }
 }
 
-impl<P: Platform> ConstZero for RawBustedRw<P>
-where
-    P::U32: ConstZero,
-{
-    const ZERO: Self = Self {
-        word: P::U32::ZERO,
-        writers: P::U32::ZERO,
-        looks: P::U32::ZERO,
-    };
-}
+zeroed!(RawBustedRw: word: U32, writers: U32, looks: U32);

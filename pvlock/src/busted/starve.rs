@@ -4,10 +4,11 @@
 //! must call it starvation, not failure. CPU 0 gets the lock once the others have stopped, so that a run
 //! can end.
 
-use crate::atomic::{Atomic, ConstZero, Watch};
+use crate::Platform;
+use crate::atomic::{Atomic, Watch, zeroed};
 use crate::event::LockEvent;
-use crate::trace::{How, TraceEvent};
-use crate::{Platform, RawLock};
+use crate::trace::How;
+use crate::traced::{Held, Traced};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// How many times in a row CPU 0 must find that nobody else has come. Long enough to outlast what the
@@ -28,7 +29,7 @@ pub struct RawBustedStarve<P: Platform> {
 
 impl<P: Platform> RawBustedStarve<P> {
     fn claim(&self) -> bool {
-        // Acquire pairs with the Release store in unlock().
+        // Acquire pairs with the Release store in release().
         self.word
             .compare_exchange(FREE, HELD, Acquire, Relaxed)
             .is_ok()
@@ -55,17 +56,16 @@ impl<P: Platform> RawBustedStarve<P> {
     }
 }
 
-impl<P: Platform> RawLock for RawBustedStarve<P> {
-    fn new() -> Self {
-        Self {
-            word: P::U32::new(FREE),
-            wanted: P::U32::new(0),
-            got: P::U32::new(0),
-        }
+impl<P: Platform> Traced for RawBustedStarve<P> {
+    type Platform = P;
+    type Seen = ();
+
+    /// Nobody gets it at once.
+    fn fast(&self) -> Result<(), ()> {
+        Err(())
     }
 
-    fn lock(&self) {
-        P::trace(self, TraceEvent::Start);
+    fn slow(&self, (): ()) -> Held {
         let starves = P::cpu() == 0;
         let mut waits = if starves {
             // The mistake.
@@ -82,36 +82,21 @@ impl<P: Platform> RawLock for RawBustedStarve<P> {
             self.got.fetch_add(1, Relaxed);
         }
         P::count(LockEvent::Contended, waits.into());
-        let how = if waits { How::Stolen } else { How::Fast };
-        P::trace(self, TraceEvent::Acquired(how));
+        self.held(if waits { How::Stolen } else { How::Fast })
     }
 
-    fn try_lock(&self) -> bool {
-        let claimed = P::cpu() != 0 && self.claim();
-        if claimed {
-            P::trace(self, TraceEvent::Acquired(How::Fast));
-        }
-        claimed
+    fn try_fast(&self) -> bool {
+        P::cpu() != 0 && self.claim()
     }
 
-    fn unlock(&self) {
-        P::trace(self, TraceEvent::Release);
+    fn release(&self) {
         // Release pairs with the Acquire in claim().
         self.word.store(FREE, Release);
     }
 
-    fn is_locked(&self) -> bool {
+    fn in_use(&self) -> bool {
         self.word.load(Relaxed) != FREE
     }
 }
 
-impl<P: Platform> ConstZero for RawBustedStarve<P>
-where
-    P::U32: ConstZero,
-{
-    const ZERO: Self = Self {
-        word: P::U32::ZERO,
-        wanted: P::U32::ZERO,
-        got: P::U32::ZERO,
-    };
-}
+zeroed!(RawBustedStarve: word: U32, wanted: U32, got: U32);

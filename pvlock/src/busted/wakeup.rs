@@ -11,12 +11,13 @@
 //! The lock is handed over: a release that finds waiters leaves `last` as it is, and tells the first one,
 //! through its node, that the lock is its own.
 
-use crate::atomic::{Atomic, ConstZero, Watch};
+use crate::Platform;
+use crate::atomic::{Atomic, Watch, zeroed};
 use crate::event::LockEvent;
 use crate::percpu::{NodeRef, count_node, give_node, take_node};
 use crate::registry::{high, low};
 use crate::trace::{How, TraceEvent};
-use crate::{Platform, RawLock};
+use crate::traced::{Held, Traced};
 use core::fmt;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -36,28 +37,6 @@ pub struct RawBustedWakeup<P: Platform> {
 }
 
 impl<P: Platform> RawBustedWakeup<P> {
-    fn claim(&self) -> bool {
-        // Acquire pairs with the Release in unlock().
-        self.last
-            .compare_exchange(FREE, HELD, Acquire, Relaxed)
-            .is_ok()
-    }
-
-    fn lock_slow(&self) {
-        P::count(LockEvent::Contended, 1);
-        let node = take_node::<P>(P::cpu());
-        count_node::<P>(node);
-        if let Some(me) = node {
-            let how = self.wait_in_queue(me);
-            P::trace(self, TraceEvent::Acquired(how));
-            give_node::<P>(me);
-        } else {
-            while !self.try_lock() {
-                P::relax();
-            }
-        }
-    }
-
     fn wait_in_queue(&self, me: NodeRef) -> How {
         let node = me.node::<P>();
         let mine = u32::from(me.raw());
@@ -91,7 +70,7 @@ impl<P: Platform> RawBustedWakeup<P> {
             P::trace(self, TraceEvent::Woken);
         }
 
-        // The lock is ours. Who is first now?
+        // The lock is ours. Which waiter is first now?
         let mut next = node.next.load(Acquire);
         if next == 0 {
             // Nobody, unless somebody is about to say so. Release pairs with the AcqRel exchange of
@@ -129,35 +108,38 @@ impl<P: Platform> RawBustedWakeup<P> {
     }
 }
 
-impl<P: Platform> RawLock for RawBustedWakeup<P> {
-    fn new() -> Self {
-        Self {
-            last: P::U32::new(FREE),
-            first: P::U32::new(0),
-            hand_overs: P::U32::new(0),
-        }
+impl<P: Platform> Traced for RawBustedWakeup<P> {
+    type Platform = P;
+    type Seen = ();
+
+    fn fast(&self) -> Result<(), ()> {
+        // Acquire pairs with the Release in release().
+        let claimed = self.last.compare_exchange(FREE, HELD, Acquire, Relaxed);
+        claimed.map(drop).map_err(drop)
     }
 
-    fn lock(&self) {
-        P::trace(self, TraceEvent::Start);
-        if self.claim() {
-            P::trace(self, TraceEvent::Acquired(How::Fast));
-        } else {
-            self.lock_slow();
+    fn slow(&self, (): ()) -> Held {
+        P::count(LockEvent::Contended, 1);
+        let node = take_node::<P>(P::cpu());
+        count_node::<P>(node);
+        if let Some(me) = node {
+            let how = self.wait_in_queue(me);
+            let held = self.held(how);
+            give_node::<P>(me);
+            return held;
         }
+        while self.fast().is_err() {
+            P::relax();
+        }
+        self.held(How::Fast)
     }
 
-    fn try_lock(&self) -> bool {
-        let claimed = self.claim();
-        if claimed {
-            P::trace(self, TraceEvent::Acquired(How::Fast));
-        }
-        claimed
+    fn try_fast(&self) -> bool {
+        self.fast().is_ok()
     }
 
-    fn unlock(&self) {
-        P::trace(self, TraceEvent::Release);
-        // Release pairs with the Acquire in claim().
+    fn release(&self) {
+        // Release pairs with the Acquire in fast().
         if self
             .last
             .compare_exchange(HELD, FREE, Release, Relaxed)
@@ -167,21 +149,12 @@ impl<P: Platform> RawLock for RawBustedWakeup<P> {
         }
     }
 
-    fn is_locked(&self) -> bool {
+    fn in_use(&self) -> bool {
         self.last.load(Relaxed) != FREE
     }
 }
 
-impl<P: Platform> ConstZero for RawBustedWakeup<P>
-where
-    P::U32: ConstZero,
-{
-    const ZERO: Self = Self {
-        last: P::U32::ZERO,
-        first: P::U32::ZERO,
-        hand_overs: P::U32::ZERO,
-    };
-}
+zeroed!(RawBustedWakeup: last: U32, first: U32, hand_overs: U32);
 
 pub(crate) fn describe(state: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let (last, first) = (low(state), high(state));

@@ -45,13 +45,14 @@
 //! | sleepy, must queue          | Relaxed  | nothing: they are hints                               |
 
 use super::{LOOK_TURNS, seems_preempted, yield_to};
-use crate::atomic::{Atomic, ConstZero, Watch};
+use crate::Platform;
+use crate::atomic::{Atomic, Watch, zeroed};
 use crate::event::LockEvent;
 use crate::percpu::{MAX_NODES, Node, NodeRef, count_node, give_node, take_node};
 use crate::registry::low;
 use crate::trace::{How, TraceEvent};
+use crate::traced::{Held, Traced};
 use crate::word::LockWord;
-use crate::{Platform, RawLock};
 use core::fmt;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -139,34 +140,9 @@ impl Patience {
 }
 
 impl<P: Platform> RawPpcQSpinLock<P> {
-    #[cold]
-    #[inline(never)]
-    fn lock_slow(&self) {
-        P::count(LockEvent::Contended, 1);
-        let cpu = P::cpu();
-        if self.steal_for_a_while(cpu) {
-            return;
-        }
-        P::count(LockEvent::LockSlowpath, 1);
-        let node = take_node::<P>(cpu);
-        count_node::<P>(node);
-        match node {
-            Some(me) => {
-                self.wait_in_queue(me);
-                give_node::<P>(me);
-            }
-            None => {
-                while !self.claim_past_queue(self.word.load(Relaxed), cpu) {
-                    P::relax();
-                }
-                P::trace(self, TraceEvent::Acquired(How::Stolen));
-            }
-        }
-    }
-
     /// (n,0,0,-) -> (n,0,0,m), if `word` allows it.
     fn claim_past_queue(&self, word: u32, cpu: u32) -> bool {
-        // Acquire pairs with the Release store in unlock().
+        // Acquire pairs with the Release store in release().
         let claim = |word| {
             self.word
                 .compare_exchange(word, word | held_by(cpu), Acquire, Relaxed)
@@ -196,7 +172,6 @@ impl<P: Platform> RawPpcQSpinLock<P> {
             if !locked(word) {
                 if self.claim_past_queue(word, cpu) {
                     P::count(LockEvent::PpcSteal, (word & TAIL_MASK != 0).into());
-                    P::trace(self, TraceEvent::Acquired(How::Stolen));
                     return true;
                 }
                 // Another one was faster: a turn as any other.
@@ -252,7 +227,7 @@ impl<P: Platform> RawPpcQSpinLock<P> {
         P::lock_key(self) << 1
     }
 
-    fn wait_in_queue(&self, me: NodeRef) {
+    fn wait_in_queue(&self, me: NodeRef) -> Held {
         let cpu = me.cpu();
         let node: &Node<P> = me.node();
         let tag = &P::percpu(cpu).tags[me.index()];
@@ -271,7 +246,7 @@ impl<P: Platform> RawPpcQSpinLock<P> {
             P::trace(self, TraceEvent::Head);
         }
         let last = self.wait_as_head(node, cpu);
-        P::trace(self, TraceEvent::Acquired(How::Queue));
+        let held = self.held(How::Queue);
         if !last {
             // Acquire pairs with the Release store of the link above, in the successor.
             let next = P::spin_until(&node.next, Acquire, |next| next != 0);
@@ -281,6 +256,7 @@ impl<P: Platform> RawPpcQSpinLock<P> {
         }
         // Before the node is free, or it could be taken for one that waits again.
         tag.store(0, Relaxed);
+        held
     }
 
     /// (n,*,*,*) -> (m,*,*,*). Returns n.
@@ -334,7 +310,7 @@ impl<P: Platform> RawPpcQSpinLock<P> {
                 let last = word & TAIL_MASK == tail_of(cpu);
                 let tail = if last { 0 } else { word & TAIL_MASK };
                 // (n,*,0,-) -> (n,0,0,m) or (m,*,0,-) -> (0,0,0,m).
-                // Acquire pairs with the Release store in unlock().
+                // Acquire pairs with the Release store in release().
                 let claimed =
                     self.word
                         .compare_exchange(word, tail | held_by(cpu), Acquire, Relaxed);
@@ -361,55 +337,57 @@ impl<P: Platform> RawPpcQSpinLock<P> {
     }
 }
 
-impl<P: Platform> RawLock for RawPpcQSpinLock<P> {
-    fn new() -> Self {
-        Self {
-            word: P::LockWord::new(0),
-        }
-    }
+impl<P: Platform> Traced for RawPpcQSpinLock<P> {
+    type Platform = P;
+    type Seen = ();
 
     #[inline(always)]
-    fn lock(&self) {
-        P::trace(self, TraceEvent::Start);
-        // (0,0,0,-) -> (0,0,0,m). Acquire pairs with the Release store in unlock().
-        let claimed = self
-            .word
-            .compare_exchange(0, held_by(P::cpu()), Acquire, Relaxed);
-        match claimed {
-            Ok(_) => P::trace(self, TraceEvent::Acquired(How::Fast)),
-            Err(_) => self.lock_slow(),
+    fn fast(&self) -> Result<(), ()> {
+        // (0,0,0,-) -> (0,0,0,m). Acquire pairs with the Release store in release().
+        let held = held_by(P::cpu());
+        let claimed = self.word.compare_exchange(0, held, Acquire, Relaxed);
+        claimed.map(drop).map_err(drop)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn slow(&self, (): ()) -> Held {
+        P::count(LockEvent::Contended, 1);
+        let cpu = P::cpu();
+        if self.steal_for_a_while(cpu) {
+            return self.held(How::Stolen);
         }
+        P::count(LockEvent::LockSlowpath, 1);
+        let node = take_node::<P>(cpu);
+        count_node::<P>(node);
+        if let Some(me) = node {
+            let held = self.wait_in_queue(me);
+            give_node::<P>(me);
+            return held;
+        }
+        while !self.claim_past_queue(self.word.load(Relaxed), cpu) {
+            P::relax();
+        }
+        self.held(How::Stolen)
     }
 
     /// Takes a free lock also past a queue, unless its head has had enough of that.
-    fn try_lock(&self) -> bool {
-        let claimed = self.claim_past_queue(self.word.load(Relaxed), P::cpu());
-        if claimed {
-            P::trace(self, TraceEvent::Acquired(How::Fast));
-        }
-        claimed
+    fn try_fast(&self) -> bool {
+        self.claim_past_queue(self.word.load(Relaxed), P::cpu())
     }
 
     #[inline(always)]
-    fn unlock(&self) {
-        P::trace(self, TraceEvent::Release);
+    fn release(&self) {
         // (n,*,*,m) -> (n,*,0,-). Release pairs with every Acquire on the word.
         self.word.store_u16(HOLDER_LANE, 0, Release);
     }
 
-    fn is_locked(&self) -> bool {
+    fn in_use(&self) -> bool {
         self.word.load(Relaxed) != 0
     }
 }
 
-impl<P: Platform> ConstZero for RawPpcQSpinLock<P>
-where
-    P::LockWord: ConstZero,
-{
-    const ZERO: Self = Self {
-        word: P::LockWord::ZERO,
-    };
-}
+zeroed!(RawPpcQSpinLock: word: LockWord);
 
 pub(crate) fn describe(state: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let word = low(state);

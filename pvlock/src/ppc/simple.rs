@@ -20,11 +20,12 @@
 //! | second look before a yield | Relaxed | nothing: a yield to the wrong vCPU is only futile |
 
 use super::{LOOK_TURNS, seems_preempted, yield_to};
-use crate::atomic::{Atomic, ConstZero, Watch};
+use crate::Platform;
+use crate::atomic::{Atomic, Watch, zeroed};
 use crate::event::LockEvent;
 use crate::registry::low;
-use crate::trace::{How, TraceEvent};
-use crate::{Platform, RawLock};
+use crate::trace::How;
+use crate::traced::{Held, Traced};
 use core::fmt;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -38,16 +39,29 @@ const FREE: u32 = 0;
 const HELD: u32 = 1 << 31;
 const HOLDER_MASK: u32 = 0xffff;
 
-impl<P: Platform> RawPpcSpinLock<P> {
+impl<P: Platform> Traced for RawPpcSpinLock<P> {
+    type Platform = P;
+    /// The word.
+    type Seen = u32;
+
+    /// 0 -> held|cpu. Else the word found.
+    #[inline(always)]
+    fn fast(&self) -> Result<(), u32> {
+        // Acquire pairs with the Release store in release().
+        let held = HELD | P::cpu();
+        let claimed = self.word.compare_exchange(FREE, held, Acquire, Relaxed);
+        claimed.map(drop)
+    }
+
     #[cold]
     #[inline(never)]
-    fn lock_slow(&self, mut seen: u32) {
+    fn slow(&self, mut seen: u32) -> Held {
         P::count(LockEvent::Contended, 1);
         // For this holder.
         let mut turns = 0;
         loop {
             if seen == FREE {
-                match self.claim() {
+                match self.fast() {
                     Ok(()) => break,
                     Err(holder) => seen = holder,
                 }
@@ -61,7 +75,7 @@ impl<P: Platform> RawPpcSpinLock<P> {
                 turns = 0;
             }
             let mut budget = LOOK_TURNS;
-            // Relaxed: the exchange in claim() is the acquisition.
+            // Relaxed: the exchange in fast() is the acquisition.
             let changed = P::spin_for(&self.word, Relaxed, &mut budget, |word| word != seen);
             match changed {
                 Some(word) => {
@@ -71,62 +85,26 @@ impl<P: Platform> RawPpcSpinLock<P> {
                 None => turns += LOOK_TURNS,
             }
         }
-        P::trace(self, TraceEvent::Acquired(How::Stolen));
-    }
-
-    /// 0 -> held|cpu. Else the word found.
-    #[inline(always)]
-    fn claim(&self) -> Result<(), u32> {
-        // Acquire pairs with the Release store in unlock().
-        self.word
-            .compare_exchange(FREE, HELD | P::cpu(), Acquire, Relaxed)
-            .map(|_| ())
-    }
-}
-
-impl<P: Platform> RawLock for RawPpcSpinLock<P> {
-    fn new() -> Self {
-        Self {
-            word: P::U32::new(FREE),
-        }
+        self.held(How::Stolen)
     }
 
     #[inline(always)]
-    fn lock(&self) {
-        P::trace(self, TraceEvent::Start);
-        match self.claim() {
-            Ok(()) => P::trace(self, TraceEvent::Acquired(How::Fast)),
-            Err(seen) => self.lock_slow(seen),
-        }
+    fn try_fast(&self) -> bool {
+        self.word.load(Relaxed) == FREE && self.fast().is_ok()
     }
 
     #[inline(always)]
-    fn try_lock(&self) -> bool {
-        let claimed = self.word.load(Relaxed) == FREE && self.claim().is_ok();
-        if claimed {
-            P::trace(self, TraceEvent::Acquired(How::Fast));
-        }
-        claimed
-    }
-
-    #[inline(always)]
-    fn unlock(&self) {
-        P::trace(self, TraceEvent::Release);
-        // held|cpu -> 0. Release pairs with the Acquire exchange in claim().
+    fn release(&self) {
+        // held|cpu -> 0. Release pairs with the Acquire exchange in fast().
         self.word.store(FREE, Release);
     }
 
-    fn is_locked(&self) -> bool {
+    fn in_use(&self) -> bool {
         self.word.load(Relaxed) != FREE
     }
 }
 
-impl<P: Platform> ConstZero for RawPpcSpinLock<P>
-where
-    P::U32: ConstZero,
-{
-    const ZERO: Self = Self { word: P::U32::ZERO };
-}
+zeroed!(RawPpcSpinLock: word: U32);
 
 pub(crate) fn describe(state: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match low(state) {

@@ -40,12 +40,13 @@
 use super::{
     LOCKED, LOCKED_LANE, RawQSpinLock, TAIL_LANE, TAIL_SHIFT, WORD_LOCKED, available, tail,
 };
+use crate::Platform;
 use crate::atomic::{Atomic, ConstZero, Watch};
 use crate::event::LockEvent;
-use crate::percpu::{Node, NodeRef, count_node, give_node, take_node};
+use crate::percpu::{Node, NodeRef};
 use crate::trace::{How, TraceEvent};
+use crate::traced::{Held, Traced};
 use crate::word::LockWord;
-use crate::{Platform, RawLock};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// The NUMA-aware queued spinlock; see the [module](self) documentation.
@@ -109,30 +110,7 @@ impl<P: Platform> RawCna<P> {
         &self.native.word
     }
 
-    #[cold]
-    #[inline(never)]
-    fn lock_slow(&self, seen: u32) {
-        P::count(LockEvent::Contended, 1);
-        if self.native.lock_pending(seen) {
-            return;
-        }
-        P::count(LockEvent::LockSlowpath, 1);
-        let node = take_node::<P>(P::cpu());
-        count_node::<P>(node);
-        match node {
-            Some(me) => {
-                self.wait_in_queue(me);
-                give_node::<P>(me);
-            }
-            None => {
-                while !self.native.try_lock_unqueued() {
-                    P::relax();
-                }
-            }
-        }
-    }
-
-    fn wait_in_queue(&self, me: NodeRef) {
+    fn wait_in_queue(&self, me: NodeRef) -> Held {
         let node: &Node<P> = me.node();
         node.locked.store(0, Relaxed);
         node.next.store(0, Relaxed);
@@ -142,8 +120,8 @@ impl<P: Platform> RawCna<P> {
             P::numa_node(me.cpu())
         };
         node.state.store(place, Relaxed);
-        if self.native.try_lock_unqueued() {
-            return;
+        if let Some(held) = self.native.try_lock_unqueued() {
+            return held;
         }
 
         // (p,*,*) -> (me,*,*). AcqRel: see the table of the parent module.
@@ -158,11 +136,11 @@ impl<P: Platform> RawCna<P> {
             locked = P::spin_until(&node.locked, Acquire, |locked| locked != 0);
             P::trace(self, TraceEvent::Head);
         }
-        self.lock_as_head(me, locked);
+        self.lock_as_head(me, locked)
     }
 
     /// Waits as head, takes the lock, and hands the queue on.
-    fn lock_as_head(&self, me: NodeRef, mut locked: u32) {
+    fn lock_as_head(&self, me: NodeRef, mut locked: u32) -> Held {
         let node: &Node<P> = me.node();
         let mut flush = false;
         if secondary(locked).is_some() {
@@ -173,15 +151,14 @@ impl<P: Platform> RawCna<P> {
             self.prefer_local(me, &mut locked);
         }
 
-        // Acquire pairs with the Release in unlock().
+        // Acquire pairs with the Release in release().
         let word = P::spin_until(self.word(), Acquire, available);
         if tail(word) == me.raw().into() && self.claim_as_last(word, locked) {
-            P::trace(self, TraceEvent::Acquired(How::Queue));
-            return;
+            return self.held(How::Queue);
         }
         // (n,*,0) -> (n,*,1), as in the parent module.
         self.word().store_u8(LOCKED_LANE, LOCKED, Relaxed);
-        P::trace(self, TraceEvent::Acquired(How::Queue));
+        let held = self.held(How::Queue);
 
         // Acquire pairs with the Release store of the link in wait_in_queue().
         let next = P::spin_until(&node.next, Acquire, |next| next != 0);
@@ -199,6 +176,7 @@ impl<P: Platform> RawCna<P> {
             }
             _ => hand_to::<P>(next, ALONE),
         }
+        held
     }
 
     /// Moves remote waiters that are right behind us to the secondary queue, as long as the lock is
@@ -286,38 +264,47 @@ fn looks_for_remote_waiters<P: Platform>() -> bool {
     count.is_multiple_of(LOOK_EVERY)
 }
 
-impl<P: Platform> RawLock for RawCna<P> {
-    fn new() -> Self {
-        Self {
-            native: RawQSpinLock::new(),
-        }
-    }
+impl<P: Platform> Traced for RawCna<P> {
+    type Platform = P;
+    /// The word.
+    type Seen = u32;
 
     #[inline(always)]
-    fn lock(&self) {
-        P::trace(self, TraceEvent::Start);
-        // (0,0,0) -> (0,0,1). Acquire pairs with the Release in unlock().
-        match self
-            .word()
-            .compare_exchange(0, WORD_LOCKED, Acquire, Relaxed)
-        {
-            Ok(_) => P::trace(self, TraceEvent::Acquired(How::Fast)),
-            Err(seen) => self.lock_slow(seen),
+    fn fast(&self) -> Result<(), u32> {
+        self.native.fast()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn slow(&self, seen: u32) -> Held {
+        P::count(LockEvent::Contended, 1);
+        if let Some(held) = self.native.lock_pending(seen) {
+            return held;
         }
+        P::count(LockEvent::LockSlowpath, 1);
+        self.native.lock_queued(|me| self.wait_in_queue(me))
     }
 
     #[inline]
-    fn try_lock(&self) -> bool {
-        self.native.try_lock()
+    fn try_fast(&self) -> bool {
+        self.native.try_fast()
     }
 
     #[inline(always)]
-    fn unlock(&self) {
-        self.native.unlock();
+    fn release(&self) {
+        self.native.release();
     }
 
-    fn is_locked(&self) -> bool {
-        self.native.is_locked()
+    fn in_use(&self) -> bool {
+        self.native.in_use()
+    }
+}
+
+impl<P: Platform> Default for RawCna<P> {
+    fn default() -> Self {
+        Self {
+            native: RawQSpinLock::default(),
+        }
     }
 }
 

@@ -53,13 +53,14 @@
 pub mod cna;
 pub mod pv;
 
-use crate::atomic::{Atomic, ConstZero, Watch};
+use crate::Platform;
+use crate::atomic::{Atomic, Watch, zeroed};
 use crate::event::LockEvent;
 use crate::percpu::{Node, NodeRef, count_node, give_node, has_node, take_node};
 use crate::registry::low;
 use crate::trace::{How, TraceEvent};
+use crate::traced::{Held, Traced};
 use crate::word::LockWord;
-use crate::{Platform, RawLock};
 use core::fmt;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -108,22 +109,11 @@ const fn tail(word: u32) -> u32 {
 }
 
 impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
-    #[cold]
-    #[inline(never)]
-    fn lock_slow(&self, seen: u32) {
-        P::count(LockEvent::Contended, 1);
-        // Paravirtual waiters do not use pending this way: see the `pv` module.
-        if !PV && self.lock_pending(seen) {
-            return;
-        }
-        self.lock_queued();
-    }
-
-    /// Waits as the only contender, on the word itself. False if there are others: queue.
-    fn lock_pending(&self, mut seen: u32) -> bool {
-        // Whoever sets pending must be able to queue: see the module.
+    /// Waits as the only contender, on the word itself. `None` if there are others: queue.
+    fn lock_pending(&self, mut seen: u32) -> Option<Held> {
+        // A CPU that sets pending must be able to queue: see the module.
         if !has_node::<P>(P::cpu()) {
-            return false;
+            return None;
         }
         // (0,1,0): a pending owner is taking over. A few more looks often spare us the queue.
         let mut looks = P::PENDING_LOOPS;
@@ -133,7 +123,7 @@ impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
             looks -= 1;
         }
         if seen & !LOCKED_MASK != 0 {
-            return false;
+            return None;
         }
 
         // (0,0,*) -> (0,1,*). AcqRel: Acquire if we find it free; see the table.
@@ -143,64 +133,59 @@ impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
             if seen & PENDING == 0 {
                 self.word.store_u8(PENDING_LANE, 0, Release);
             }
-            return false;
+            return None;
         }
 
         if locked(seen) {
             P::trace(self, TraceEvent::Head);
-            // Acquire pairs with the Release in unlock().
+            // Acquire pairs with the Release in release().
             P::spin_until(&self.word, Acquire, |word| !locked(word));
         }
         // (n,1,0) -> (n,0,1). Nobody else may take the lock while pending is ours, so a store does.
         // Release orders the taking of pending before it for the head, which then leaves its wait.
         self.word
             .store_u16(LOCKED_PENDING_LANE, u16::from(LOCKED), Release);
-        P::trace(self, TraceEvent::Acquired(How::Pending));
+        let held = self.held(How::Pending);
         P::count(LockEvent::LockPending, 1);
-        true
+        Some(held)
     }
 
-    fn lock_queued(&self) {
-        if !PV {
-            P::count(LockEvent::LockSlowpath, 1);
-        }
+    /// Waits in the queue, or without a node until the lock is free.
+    fn lock_queued(&self, wait_in_queue: impl Fn(NodeRef) -> Held) -> Held {
         let node = take_node::<P>(P::cpu());
         count_node::<P>(node);
-        match node {
-            Some(me) => {
-                self.wait_in_queue(me);
-                give_node::<P>(me);
+        if let Some(me) = node {
+            let held = wait_in_queue(me);
+            give_node::<P>(me);
+            return held;
+        }
+        loop {
+            if let Some(held) = self.try_lock_unqueued() {
+                return held;
             }
-            None => {
-                while !self.try_lock_unqueued() {
-                    P::relax();
-                }
-            }
+            P::relax();
         }
     }
 
     /// The last try before queueing: plain for native, stealing for paravirtual.
-    fn try_lock_unqueued(&self) -> bool {
+    fn try_lock_unqueued(&self) -> Option<Held> {
         let (claimed, how) = if PV {
             (self.pv_steal(), How::Stolen)
         } else {
             (self.claim(), How::Fast)
         };
-        if claimed {
-            P::trace(self, TraceEvent::Acquired(how));
-        }
-        claimed
+        claimed.then(|| self.held(how))
     }
 
     /// Takes the lock if nobody holds it or waits for it.
     #[inline(always)]
     fn claim(&self) -> bool {
         self.word.load(Relaxed) == 0
-            // (0,0,0) -> (0,0,1). Acquire pairs with the Release in unlock().
+            // (0,0,0) -> (0,0,1). Acquire pairs with the Release in release().
             && self.word.compare_exchange(0, WORD_LOCKED, Acquire, Relaxed).is_ok()
     }
 
-    fn wait_in_queue(&self, me: NodeRef) {
+    fn wait_in_queue(&self, me: NodeRef) -> Held {
         let node: &Node<P> = me.node();
         node.locked.store(0, Relaxed);
         node.next.store(0, Relaxed);
@@ -208,8 +193,8 @@ impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
             node.state.store(pv::RUNNING, Relaxed);
         }
         // Bringing our node's line in took a while: the lock may have become free.
-        if self.try_lock_unqueued() {
-            return;
+        if let Some(held) = self.try_lock_unqueued() {
+            return held;
         }
 
         // (p,*,*) -> (me,*,*). AcqRel: see the table.
@@ -236,21 +221,20 @@ impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
         let word = if PV {
             self.pv_lock_as_head(me)
         } else {
-            // Acquire pairs with the Release in unlock().
+            // Acquire pairs with the Release in release().
             P::spin_until(&self.word, Acquire, available)
         };
         if tail(word) == me.raw().into()
             // (me,0,*) -> (0,0,1). Relaxed: the lock was acquired by the wait above.
             && self.word.compare_exchange(word, WORD_LOCKED, Relaxed, Relaxed).is_ok()
         {
-            P::trace(self, TraceEvent::Acquired(How::Queue));
-            return;
+            return self.held(How::Queue);
         }
         if !PV {
             // (n,*,0) -> (n,*,1); `*` because a late comer may be setting and clearing pending.
             self.word.store_u8(LOCKED_LANE, LOCKED, Relaxed);
         }
-        P::trace(self, TraceEvent::Acquired(How::Queue));
+        let held = self.held(How::Queue);
 
         // Somebody queued behind us; it may not have linked itself yet.
         if next == 0 {
@@ -263,38 +247,43 @@ impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
                 self.pv_advance(next);
             }
         }
+        held
     }
 }
 
-impl<P: Platform, const PV: bool> RawLock for RawQSpinLock<P, PV> {
-    fn new() -> Self {
-        Self {
-            word: P::LockWord::new(0),
-        }
-    }
+impl<P: Platform, const PV: bool> Traced for RawQSpinLock<P, PV> {
+    type Platform = P;
+    /// The word.
+    type Seen = u32;
 
     #[inline(always)]
-    fn lock(&self) {
-        P::trace(self, TraceEvent::Start);
-        // (0,0,0) -> (0,0,1). Acquire pairs with the Release in unlock().
-        match self.word.compare_exchange(0, WORD_LOCKED, Acquire, Relaxed) {
-            Ok(_) => P::trace(self, TraceEvent::Acquired(How::Fast)),
-            Err(seen) => self.lock_slow(seen),
+    fn fast(&self) -> Result<(), u32> {
+        // (0,0,0) -> (0,0,1). Acquire pairs with the Release in release().
+        let claimed = self.word.compare_exchange(0, WORD_LOCKED, Acquire, Relaxed);
+        claimed.map(drop)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn slow(&self, seen: u32) -> Held {
+        P::count(LockEvent::Contended, 1);
+        if !PV {
+            // Paravirtual waiters do not use pending this way: see the `pv` module.
+            if let Some(held) = self.lock_pending(seen) {
+                return held;
+            }
+            P::count(LockEvent::LockSlowpath, 1);
         }
+        self.lock_queued(|me| self.wait_in_queue(me))
     }
 
     #[inline]
-    fn try_lock(&self) -> bool {
-        let claimed = self.claim();
-        if claimed {
-            P::trace(self, TraceEvent::Acquired(How::Fast));
-        }
-        claimed
+    fn try_fast(&self) -> bool {
+        self.claim()
     }
 
     #[inline(always)]
-    fn unlock(&self) {
-        P::trace(self, TraceEvent::Release);
+    fn release(&self) {
         if PV {
             self.pv_unlock();
         } else {
@@ -303,19 +292,12 @@ impl<P: Platform, const PV: bool> RawLock for RawQSpinLock<P, PV> {
         }
     }
 
-    fn is_locked(&self) -> bool {
+    fn in_use(&self) -> bool {
         self.word.load(Relaxed) != 0
     }
 }
 
-impl<P: Platform, const PV: bool> ConstZero for RawQSpinLock<P, PV>
-where
-    P::LockWord: ConstZero,
-{
-    const ZERO: Self = Self {
-        word: P::LockWord::ZERO,
-    };
-}
+zeroed!(RawQSpinLock[const PV: bool]: word: LockWord);
 
 pub(crate) fn describe(state: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let word = low(state);

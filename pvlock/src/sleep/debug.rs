@@ -25,15 +25,17 @@ pub(super) struct Magic<P: Platform> {
     platform: PhantomData<fn() -> P>,
 }
 
-impl<P: Platform> Magic<P> {
-    pub(super) fn new() -> Self {
+impl<P: Platform> Default for Magic<P> {
+    fn default() -> Self {
         Self {
             #[cfg(feature = "debug-rwsems")]
             key: P::U64::new(0),
             platform: PhantomData,
         }
     }
+}
 
+impl<P: Platform> Magic<P> {
     /// What is there, and what should be.
     #[cfg(feature = "debug-rwsems")]
     fn look<L>(&self, lock: &L) -> (u64, u64) {

@@ -4,7 +4,7 @@
 //! Relaxed accesses here.
 
 use super::{ASLEEP, GRANTED, WOKEN, cpu_of, me};
-use crate::atomic::{Atomic, ConstZero, Watch};
+use crate::atomic::{Atomic, Watch, zeroed};
 use crate::trace::TraceEvent;
 use crate::wait::Waiter;
 use crate::{LockEvent, Platform};
@@ -26,14 +26,6 @@ pub struct WaitList<P: Platform> {
 }
 
 impl<P: Platform> WaitList<P> {
-    /// An empty list.
-    pub fn new() -> Self {
-        Self {
-            first: P::U32::new(NOBODY),
-            last: P::U32::new(NOBODY),
-        }
-    }
-
     /// The name of the first, or [`NOBODY`]. Without the wait lock: a task that is first stays so until
     /// it leaves.
     pub fn first(&self) -> u32 {
@@ -92,21 +84,7 @@ impl<P: Platform> WaitList<P> {
     }
 }
 
-impl<P: Platform> Default for WaitList<P> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<P: Platform> ConstZero for WaitList<P>
-where
-    P::U32: ConstZero,
-{
-    const ZERO: Self = Self {
-        first: P::U32::ZERO,
-        last: P::U32::ZERO,
-    };
-}
+zeroed!(WaitList: first: U32, last: U32);
 
 /// Sleeps until somebody sets the executing task's `granted`. May return without that.
 ///

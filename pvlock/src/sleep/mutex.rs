@@ -46,6 +46,7 @@ use super::{ASLEEP, cpu_of, me, runs};
 use crate::atomic::{Atomic, ConstZero, Watch};
 use crate::registry::{high, low};
 use crate::trace::{How, TraceEvent};
+use crate::traced::{Held, Traced};
 use crate::{LockEvent, Platform, RawLock, RawQSpinLock};
 use core::fmt;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -95,7 +96,7 @@ impl<P: Platform, W: RawLock> RawSleepMutex<P, W> {
             } else {
                 return Err(word);
             };
-            // Acquire pairs with the Release in unlock() and unlock_slow().
+            // Acquire pairs with the Release in release() and unlock_slow().
             match self.owner.compare_exchange(word, new, Acquire, Relaxed) {
                 Ok(_) if owner(new) == me => return Ok(()),
                 Ok(_) => {
@@ -105,23 +106,6 @@ impl<P: Platform, W: RawLock> RawSleepMutex<P, W> {
                 Err(found) => word = found,
             }
         }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn lock_slow(&self) {
-        P::count(LockEvent::Contended, 1);
-        if self.try_take(false).is_ok() || self.spin_in_turn() {
-            P::trace(self, TraceEvent::Acquired(How::Stolen));
-            return;
-        }
-        self.wait.lock();
-        if self.try_take(false).is_ok() {
-            P::trace(self, TraceEvent::Acquired(How::Stolen));
-        } else {
-            self.wait_in_list();
-        }
-        self.wait.unlock();
     }
 
     /// Spins while that is promising, in turn with others. True if it has got the lock.
@@ -158,7 +142,7 @@ impl<P: Platform, W: RawLock> RawSleepMutex<P, W> {
     }
 
     /// Waits for the lock in the list, and takes it. The wait lock is held before and after.
-    fn wait_in_list(&self) {
+    fn wait_in_list(&self) -> Held {
         let me = me::<P>();
         let before = self.list.push(0);
         self.owner.fetch_or(WAITERS, Relaxed);
@@ -180,7 +164,7 @@ impl<P: Platform, W: RawLock> RawSleepMutex<P, W> {
             // (me,W*) -> (me,-)
             self.owner.fetch_and(!FLAGS, Relaxed);
         }
-        P::trace(self, TraceEvent::Acquired(How::Queue));
+        self.held(How::Queue)
     }
 
     /// The first waiter has been woken: it takes the lock, or demands it and spins while the owner runs.
@@ -219,40 +203,43 @@ impl<P: Platform, W: RawLock> RawSleepMutex<P, W> {
     }
 }
 
-impl<P: Platform, W: RawLock> RawLock for RawSleepMutex<P, W> {
-    fn new() -> Self {
-        Self {
-            owner: P::U32::new(0),
-            osq: Osq::new(),
-            list: WaitList::new(),
-            wait: W::new(),
-        }
-    }
+impl<P: Platform, W: RawLock> Traced for RawSleepMutex<P, W> {
+    type Platform = P;
+    type Seen = ();
 
     #[inline(always)]
-    fn lock(&self) {
-        P::trace(self, TraceEvent::Start);
-        // (0,-) -> (me,-). Acquire pairs with the Release in unlock().
+    fn fast(&self) -> Result<(), ()> {
+        // (0,-) -> (me,-). Acquire pairs with the Release in release().
         let me = owned(me::<P>());
-        match self.owner.compare_exchange(0, me, Acquire, Relaxed) {
-            Ok(_) => P::trace(self, TraceEvent::Acquired(How::Fast)),
-            Err(_) => self.lock_slow(),
+        let claimed = self.owner.compare_exchange(0, me, Acquire, Relaxed);
+        claimed.map(drop).map_err(drop)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn slow(&self, (): ()) -> Held {
+        P::count(LockEvent::Contended, 1);
+        if self.try_take(false).is_ok() || self.spin_in_turn() {
+            return self.held(How::Stolen);
         }
+        self.wait.lock();
+        let held = if self.try_take(false).is_ok() {
+            self.held(How::Stolen)
+        } else {
+            self.wait_in_list()
+        };
+        self.wait.unlock();
+        held
     }
 
     #[inline]
-    fn try_lock(&self) -> bool {
-        let taken = self.try_take(false).is_ok();
-        if taken {
-            P::trace(self, TraceEvent::Acquired(How::Fast));
-        }
-        taken
+    fn try_fast(&self) -> bool {
+        self.try_take(false).is_ok()
     }
 
     #[inline(always)]
-    fn unlock(&self) {
-        P::trace(self, TraceEvent::Release);
-        // (me,-) -> (0,-). Release pairs with the Acquire in lock() and try_take().
+    fn release(&self) {
+        // (me,-) -> (0,-). Release pairs with the Acquire in fast() and try_take().
         let me = owned(me::<P>());
         if self
             .owner
@@ -263,8 +250,19 @@ impl<P: Platform, W: RawLock> RawLock for RawSleepMutex<P, W> {
         }
     }
 
-    fn is_locked(&self) -> bool {
+    fn in_use(&self) -> bool {
         self.owner.load(Relaxed) != 0
+    }
+}
+
+impl<P: Platform, W: RawLock> Default for RawSleepMutex<P, W> {
+    fn default() -> Self {
+        Self {
+            owner: P::U32::new(0),
+            osq: Osq::default(),
+            list: WaitList::default(),
+            wait: W::new(),
+        }
     }
 }
 

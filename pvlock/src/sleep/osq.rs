@@ -37,7 +37,7 @@
 
 use super::preempted;
 use crate::Platform;
-use crate::atomic::{Atomic, ConstZero, Watch};
+use crate::atomic::{Atomic, Watch, zeroed};
 use crate::wait::OsqNode;
 use core::fmt;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -55,13 +55,6 @@ fn node<P: Platform>(name: u32) -> &'static OsqNode<P> {
 }
 
 impl<P: Platform> Osq<P> {
-    /// An empty queue.
-    pub fn new() -> Self {
-        Self {
-            tail: P::U32::new(NOBODY),
-        }
-    }
-
     /// Whether somebody spins.
     pub fn is_locked(&self) -> bool {
         self.tail.load(Relaxed) != NOBODY
@@ -159,18 +152,7 @@ impl<P: Platform> Osq<P> {
     }
 }
 
-impl<P: Platform> Default for Osq<P> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<P: Platform> ConstZero for Osq<P>
-where
-    P::U32: ConstZero,
-{
-    const ZERO: Self = Self { tail: P::U32::ZERO };
-}
+zeroed!(Osq: tail: U32);
 
 /// Writes out the queue's word, after other words.
 pub(crate) fn describe(tail: u32, f: &mut fmt::Formatter<'_>) -> fmt::Result {

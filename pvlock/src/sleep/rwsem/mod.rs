@@ -77,9 +77,8 @@ use super::me;
 use super::osq::Osq;
 use super::within::Within;
 use crate::atomic::{Atomic, ConstZero, Watch};
-use crate::raw::{Downgrade, KillableRw};
-use crate::trace::{How, TraceEvent};
-use crate::{Platform, RawLock, RawQSpinLock, RawRwLock};
+use crate::traced::{Held, TracedRw, TracedSem};
+use crate::{Platform, RawLock, RawQSpinLock};
 use core::fmt;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -194,23 +193,9 @@ impl<P: Platform, W: RawLock> RawRwSem<P, W> {
         }
     }
 
-    /// `0` -> writer.
-    #[inline(always)]
-    fn claim_write(&self) -> bool {
-        // (0,-,0) -> (0,-,1). Acquire pairs with the Release in both unlocks.
-        let claimed = self
-            .count
-            .compare_exchange(0, WRITER, Acquire, Relaxed)
-            .is_ok();
-        if claimed {
-            self.set_writer_owned();
-        }
-        claimed
-    }
-
     fn read_with(&self, killable: bool) -> bool {
         self.require("count is that of a lock", |count, _| count & GUARD == 0);
-        // (n,-,0) -> (n+1,-,0). Acquire pairs with the Release in write_unlock().
+        // (n,-,0) -> (n+1,-,0). Acquire pairs with the Release in release().
         let count = self.count.fetch_add(READER, Acquire) + READER;
         if count & CLOSED == 0 {
             self.set_reader_owned(me::<P>);
@@ -218,40 +203,23 @@ impl<P: Platform, W: RawLock> RawRwSem<P, W> {
         }
         self.read_slow(count, killable)
     }
-
-    fn write_with(&self, killable: bool) -> bool {
-        P::trace(self, TraceEvent::Start);
-        if self.claim_write() {
-            P::trace(self, TraceEvent::Acquired(How::Fast));
-            return true;
-        }
-        self.write_slow(killable)
-    }
 }
 
-impl<P: Platform, W: RawLock> RawRwLock for RawRwSem<P, W> {
-    fn new() -> Self {
-        Self {
-            count: P::U64::new(0),
-            owner: P::U32::new(0),
-            osq: Osq::new(),
-            list: WaitList::new(),
-            wait: W::new(),
-            magic: Magic::new(),
-        }
-    }
+impl<P: Platform, W: RawLock> TracedRw for RawRwSem<P, W> {
+    type Platform = P;
+    type Seen = ();
 
     #[inline(always)]
-    fn read(&self) {
+    fn shared(&self) {
         self.read_with(false);
     }
 
     #[inline]
-    fn try_read(&self) -> bool {
+    fn try_shared(&self) -> bool {
         let mut count = self.count.load(Relaxed);
         while count & CLOSED == 0 {
             let more = count + READER;
-            // Acquire pairs with the Release in write_unlock().
+            // Acquire pairs with the Release in release().
             match self.count.compare_exchange(count, more, Acquire, Relaxed) {
                 Ok(_) => {
                     self.set_reader_owned(me::<P>);
@@ -264,7 +232,7 @@ impl<P: Platform, W: RawLock> RawRwLock for RawRwSem<P, W> {
     }
 
     #[inline(always)]
-    fn read_unlock(&self) {
+    fn release_shared(&self) {
         self.require_readers();
         self.forget_reader();
         // Release pairs with the Acquire of the writer that finds no reader left.
@@ -278,22 +246,33 @@ impl<P: Platform, W: RawLock> RawRwLock for RawRwSem<P, W> {
     }
 
     #[inline(always)]
-    fn write(&self) {
-        self.write_with(false);
+    fn fast(&self) -> Result<(), ()> {
+        // (0,-,0) -> (0,-,1). Acquire pairs with the Release in both unlocks.
+        let claimed = self.count.compare_exchange(0, WRITER, Acquire, Relaxed);
+        if claimed.is_ok() {
+            self.set_writer_owned();
+        }
+        claimed.map(drop).map_err(drop)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn slow(&self, (): ()) -> Held {
+        loop {
+            // Not killable, it does not give up.
+            if let Some(held) = self.write_slow(false) {
+                return held;
+            }
+        }
     }
 
     #[inline]
-    fn try_write(&self) -> bool {
-        let claimed = self.count.load(Relaxed) == 0 && self.claim_write();
-        if claimed {
-            P::trace(self, TraceEvent::Acquired(How::Fast));
-        }
-        claimed
+    fn try_fast(&self) -> bool {
+        self.count.load(Relaxed) == 0 && self.fast().is_ok()
     }
 
     #[inline(always)]
-    fn write_unlock(&self) {
-        P::trace(self, TraceEvent::Release);
+    fn release(&self) {
         self.require_own();
         self.owner.store(0, Relaxed);
         // Release pairs with the Acquire of whoever comes next, reader or writer.
@@ -303,14 +282,13 @@ impl<P: Platform, W: RawLock> RawRwLock for RawRwSem<P, W> {
         }
     }
 
-    fn is_locked(&self) -> bool {
+    fn in_use(&self) -> bool {
         self.count.load(Relaxed) != 0
     }
 }
 
-impl<P: Platform, W: RawLock> Downgrade for RawRwSem<P, W> {
-    fn downgrade(&self) {
-        P::trace(self, TraceEvent::Release);
+impl<P: Platform, W: RawLock> TracedSem for RawRwSem<P, W> {
+    fn become_reader(&self) {
         self.require_own();
         // (0,*,1) -> (1,*,0). Release pairs with the Acquire of the readers that come.
         let old = self.count.fetch_add(READER - WRITER, Release);
@@ -319,15 +297,26 @@ impl<P: Platform, W: RawLock> Downgrade for RawRwSem<P, W> {
             self.wake_more_readers();
         }
     }
-}
 
-impl<P: Platform, W: RawLock> KillableRw for RawRwSem<P, W> {
-    fn read_killable(&self) -> bool {
+    fn shared_killable(&self) -> bool {
         self.read_with(true)
     }
 
-    fn write_killable(&self) -> bool {
-        self.write_with(true)
+    fn slow_killable(&self, (): ()) -> Option<Held> {
+        self.write_slow(true)
+    }
+}
+
+impl<P: Platform, W: RawLock> Default for RawRwSem<P, W> {
+    fn default() -> Self {
+        Self {
+            count: P::U64::new(0),
+            owner: P::U32::new(0),
+            osq: Osq::default(),
+            list: WaitList::default(),
+            wait: W::new(),
+            magic: Magic::default(),
+        }
     }
 }
 

@@ -6,18 +6,18 @@ use crate::atomic::{Atomic, Watch};
 use crate::sleep::list::{NOBODY, sleep, waiter};
 use crate::sleep::{ASLEEP, cpu_of, me};
 use crate::trace::{How, TraceEvent};
+use crate::traced::{Held, TracedRw};
 use crate::{LockEvent, Platform, RawLock};
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 impl<P: Platform, W: RawLock> RawRwSem<P, W> {
-    /// False only if `killable`, and the task was killed while it waited.
+    /// `None` only if `killable`, and the task was killed while it waited.
     #[cold]
     #[inline(never)]
-    pub(super) fn write_slow(&self, killable: bool) -> bool {
+    pub(super) fn write_slow(&self, killable: bool) -> Option<Held> {
         P::count(LockEvent::Contended, 1);
         if self.spin_in_turn() {
-            P::trace(self, TraceEvent::Acquired(How::Stolen));
-            return true;
+            return Some(self.held(How::Stolen));
         }
         self.wait.lock();
         let me = me::<P>();
@@ -43,7 +43,7 @@ impl<P: Platform, W: RawLock> RawRwSem<P, W> {
             self.wait.unlock();
             if killable && P::killed() && self.leave() {
                 P::count(LockEvent::RwsemWlockFail, 1);
-                return false;
+                return None;
             }
             // The lock is ours as soon as it is free: not worth going to sleep for, if the owner runs.
             if !promised || self.spin_on_owner() != Owner::Nobody {
@@ -54,10 +54,10 @@ impl<P: Platform, W: RawLock> RawRwSem<P, W> {
             }
             self.wait.lock();
         }
-        P::trace(self, TraceEvent::Acquired(How::Queue));
+        let held = self.held(How::Queue);
         self.wait.unlock();
         P::count(LockEvent::RwsemWlock, 1);
-        true
+        Some(held)
     }
 
     /// Takes the lock, and leaves the list, if it is free and not promised to the first in the list. If

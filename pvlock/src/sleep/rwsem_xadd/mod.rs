@@ -57,8 +57,8 @@ use super::me;
 use super::osq::Osq;
 use super::within::Within;
 use crate::atomic::{Atomic, ConstZero, Watch};
-use crate::trace::{How, TraceEvent};
-use crate::{Platform, RawLock, RawQSpinLock, RawRwLock};
+use crate::traced::{Held, TracedRw};
+use crate::{Platform, RawLock, RawQSpinLock};
 use core::fmt;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -151,22 +151,14 @@ impl<
     const RSPIN: bool,
     const RESPIN: bool,
     W: RawLock,
-> RawRwLock for RawRwSemXadd<P, ASM, OLD, RSPIN, RESPIN, W>
+> TracedRw for RawRwSemXadd<P, ASM, OLD, RSPIN, RESPIN, W>
 {
-    fn new() -> Self {
-        Self {
-            count: P::U64::new(0),
-            owner: P::U32::new(0),
-            osq: Osq::new(),
-            list: WaitList::new(),
-            wait: W::new(),
-            magic: Magic::new(),
-        }
-    }
+    type Platform = P;
+    type Seen = ();
 
     #[inline(always)]
-    fn read(&self) {
-        // Acquire pairs with the Release in write_unlock().
+    fn shared(&self) {
+        // Acquire pairs with the Release in release().
         let old = self.count.fetch_add(READER, Acquire);
         // Neither negative nor too many.
         if old >= MAX_READERS {
@@ -177,7 +169,7 @@ impl<
     }
 
     #[inline]
-    fn try_read(&self) -> bool {
+    fn try_shared(&self) -> bool {
         let mut count = self.count.load(Relaxed);
         while count < MAX_READERS {
             match self.claim(count, count + READER) {
@@ -192,7 +184,7 @@ impl<
     }
 
     #[inline(always)]
-    fn read_unlock(&self) {
+    fn release_shared(&self) {
         self.require("somebody holds the lock", |count, _| count & ACTIVE != 0);
         // Release pairs with the Acquire of the writer that finds no reader left.
         let old = self.count.fetch_add(READER.wrapping_neg(), Release);
@@ -200,31 +192,33 @@ impl<
     }
 
     #[inline(always)]
-    fn write(&self) {
-        P::trace(self, TraceEvent::Start);
+    fn fast(&self) -> Result<(), ()> {
         // Acquire pairs with the Release in both unlocks.
         let old = self.count.fetch_add(WRITER, Acquire);
         if old == 0 || (ASM && old & ACTIVE == 0) {
             self.set_writer_owned();
-            P::trace(self, TraceEvent::Acquired(How::Fast));
-        } else {
-            self.write_slow();
+            return Ok(());
         }
+        Err(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn slow(&self, (): ()) -> Held {
+        self.write_slow()
     }
 
     #[inline]
-    fn try_write(&self) -> bool {
+    fn try_fast(&self) -> bool {
         let claimed = self.count.load(Relaxed) == 0 && self.claim(0, WRITER).is_ok();
         if claimed {
             self.set_writer_owned();
-            P::trace(self, TraceEvent::Acquired(How::Fast));
         }
         claimed
     }
 
     #[inline(always)]
-    fn write_unlock(&self) {
-        P::trace(self, TraceEvent::Release);
+    fn release(&self) {
         self.require("the owner is the current task", |_, owner| {
             owner == me::<P>() << OWNER_SHIFT
         });
@@ -236,8 +230,29 @@ impl<
         }
     }
 
-    fn is_locked(&self) -> bool {
+    fn in_use(&self) -> bool {
         self.count.load(Relaxed) != 0
+    }
+}
+
+impl<
+    P: Platform,
+    const ASM: bool,
+    const OLD: bool,
+    const RSPIN: bool,
+    const RESPIN: bool,
+    W: RawLock,
+> Default for RawRwSemXadd<P, ASM, OLD, RSPIN, RESPIN, W>
+{
+    fn default() -> Self {
+        Self {
+            count: P::U64::new(0),
+            owner: P::U32::new(0),
+            osq: Osq::default(),
+            list: WaitList::default(),
+            wait: W::new(),
+            magic: Magic::default(),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use crate::qrwlock::too_many_readers;
 use crate::sleep::list::{NOBODY, WaitList, Wakes, sleep, waiter};
 use crate::sleep::{ASLEEP, GRANTED, cpu_of, me};
 use crate::trace::{How, TraceEvent};
+use crate::traced::{Held, TracedRw};
 use crate::{LockEvent, Platform, RawLock};
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -70,16 +71,14 @@ impl<
     }
 
     /// A writer that is in the count, but may not.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn write_slow(&self) {
+    pub(super) fn write_slow(&self) -> Held {
         P::count(LockEvent::Contended, 1);
         self.count.fetch_add(WRITER.wrapping_neg(), Relaxed);
         if self.spin_in_turn(Self::try_write_past_list) {
             self.set_writer_owned();
-            P::trace(self, TraceEvent::Acquired(How::Stolen));
+            let held = self.held(How::Stolen);
             P::count(LockEvent::RwsemOptLock, 1);
-            return;
+            return held;
         }
 
         self.wait.lock();
@@ -99,9 +98,10 @@ impl<
         }
         self.take_from_list(me);
         self.set_writer_owned();
-        P::trace(self, TraceEvent::Acquired(How::Queue));
+        let held = self.held(How::Queue);
         self.wait.unlock();
         P::count(LockEvent::RwsemWlock, 1);
+        held
     }
 
     /// Waits until nobody is in, and takes the lock and `me` out of the list. The wait lock is held
