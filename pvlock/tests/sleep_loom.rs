@@ -78,7 +78,7 @@ fn report_of(checks: impl FnOnce() -> Explored + std::panic::UnwindSafe) -> Stri
 /// `cpus` spinners, each of which adds to a plain variable if it gets to the head of the queue.
 fn spinners(cpus: u32) {
     // Loom runs all threads on one of the system's.
-    let shared = Rc::new((Osq::<Loom>::new(), UnsafeCell::new(0_usize)));
+    let shared = Rc::new((Osq::<Loom>::default(), UnsafeCell::new(0_usize)));
     let work = |(osq, data): &(Osq<Loom>, UnsafeCell<usize>)| {
         if osq.lock() {
             add_one(data);
