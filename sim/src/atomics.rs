@@ -112,29 +112,6 @@ atomic!(
 #[repr(transparent)]
 pub(crate) struct Word(U32);
 
-impl Word {
-    fn store_field(&self, field: Field, value: u32) {
-        let cell = self.0.used(Use::Store);
-        cell.store(field.put(cell.load(RELAXED), value), RELAXED);
-    }
-
-    fn swap_field(&self, field: Field, value: u32) -> u32 {
-        field.get(self.0.modify(|word| field.put(word, value)))
-    }
-
-    fn exchange_field(&self, field: Field, current: u32, new: u32) -> Result<u32, u32> {
-        let old = self.0.modify(|word| {
-            if field.get(word) == current {
-                field.put(word, new)
-            } else {
-                word
-            }
-        });
-        let old = field.get(old);
-        if old == current { Ok(old) } else { Err(old) }
-    }
-}
-
 impl Watch for Word {
     type Value = u32;
 
@@ -148,10 +125,6 @@ impl ConstZero for Word {
     const ZERO: Self = Self(U32::ZERO);
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "parts are as wide as their type"
-)]
 #[allow(unsafe_code)] // For the promise below.
 // SAFETY: as above; parts are put into the word as it is at that moment.
 unsafe impl LockWord for Word {
@@ -179,43 +152,31 @@ unsafe impl LockWord for Word {
         self.0.fetch_or(1 << bit, order)
     }
 
-    fn store_u8(&self, lane: usize, value: u8, _order: Ordering) {
-        self.store_field(Field::u8(lane), value.into());
+    fn store_field(&self, field: Field, value: u32, _order: Ordering) {
+        let cell = self.0.used(Use::Store);
+        cell.store(field.put(cell.load(RELAXED), value), RELAXED);
     }
 
-    fn store_u16(&self, lane: usize, value: u16, _order: Ordering) {
-        self.store_field(Field::u16(lane), value.into());
+    fn swap_field(&self, field: Field, value: u32, _order: Ordering) -> u32 {
+        field.get(self.0.modify(|word| field.put(word, value)))
     }
 
-    fn swap_u8(&self, lane: usize, value: u8, _order: Ordering) -> u8 {
-        self.swap_field(Field::u8(lane), value.into()) as u8
-    }
-
-    fn swap_u16(&self, lane: usize, value: u16, _order: Ordering) -> u16 {
-        self.swap_field(Field::u16(lane), value.into()) as u16
-    }
-
-    fn compare_exchange_u8(
+    fn compare_exchange_field(
         &self,
-        lane: usize,
-        current: u8,
-        new: u8,
+        field: Field,
+        current: u32,
+        new: u32,
         _success: Ordering,
         _failure: Ordering,
-    ) -> Result<u8, u8> {
-        let result = self.exchange_field(Field::u8(lane), current.into(), new.into());
-        result.map(|v| v as u8).map_err(|v| v as u8)
-    }
-
-    fn compare_exchange_u16(
-        &self,
-        lane: usize,
-        current: u16,
-        new: u16,
-        _success: Ordering,
-        _failure: Ordering,
-    ) -> Result<u16, u16> {
-        let result = self.exchange_field(Field::u16(lane), current.into(), new.into());
-        result.map(|v| v as u16).map_err(|v| v as u16)
+    ) -> Result<u32, u32> {
+        let old = self.0.modify(|word| {
+            if field.get(word) == current {
+                field.put(word, new)
+            } else {
+                word
+            }
+        });
+        let old = field.get(old);
+        if old == current { Ok(old) } else { Err(old) }
     }
 }

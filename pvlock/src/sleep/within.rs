@@ -29,6 +29,7 @@ unsafe fn same<A, B>(a: &'static A) -> &'static B {
     unsafe { &*from_ref(a).cast() }
 }
 
+#[deny(clippy::missing_trait_methods)] // What `P` has of its own counts here, too.
 // SAFETY: what `P` promises: all that exclusion rests on is P's, and `trace` and `count` are not part of it.
 unsafe impl<P: Platform> Platform for Within<P> {
     type U32 = P::U32;

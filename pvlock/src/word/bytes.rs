@@ -7,7 +7,7 @@
 //! met by the plain form, and `SeqCst` stores use `xchg`.
 #![allow(unsafe_code)] // Inline assembly: the accesses are what no atomic type can do.
 
-use super::LockWord;
+use super::{Field, LockWord};
 use crate::atomic::{ConstZero, Watch};
 use core::arch::asm;
 use core::cell::UnsafeCell;
@@ -23,15 +23,8 @@ unsafe impl Sync for ByteWord {}
 
 impl ByteWord {
     #[inline(always)]
-    fn byte(&self, lane: usize) -> *mut u8 {
-        assert!(lane < 4);
-        self.0.get().cast::<u8>().wrapping_add(lane)
-    }
-
-    #[inline(always)]
-    fn half(&self, lane: usize) -> *mut u16 {
-        assert!(lane < 2);
-        self.0.get().cast::<u16>().wrapping_add(lane)
+    fn at(&self, field: Field) -> *mut u8 {
+        self.0.get().cast::<u8>().wrapping_add(field.offset())
     }
 }
 
@@ -54,6 +47,10 @@ impl ConstZero for ByteWord {
     const ZERO: Self = Self(UnsafeCell::new(0));
 }
 
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a field's value is as wide as the field"
+)]
 // SAFETY: one instruction each, of the width said, and locked where it reads and writes; for the orderings
 // see the module.
 unsafe impl LockWord for ByteWord {
@@ -106,90 +103,73 @@ unsafe impl LockWord for ByteWord {
     }
 
     #[inline(always)]
-    fn store_u8(&self, lane: usize, value: u8, order: Ordering) {
+    fn store_field(&self, field: Field, value: u32, order: Ordering) {
         if order == Ordering::SeqCst {
-            self.swap_u8(lane, value, order);
-            return;
-        }
-        // SAFETY: writes one byte inside `self`.
-        unsafe {
-            asm!("mov byte ptr [{p}], {v}", p = in(reg) self.byte(lane), v = in(reg_byte) value,
-                 options(nostack, preserves_flags));
-        }
-    }
-
-    #[inline(always)]
-    fn store_u16(&self, lane: usize, value: u16, order: Ordering) {
-        if order == Ordering::SeqCst {
-            self.swap_u16(lane, value, order);
-            return;
-        }
-        // SAFETY: writes one aligned half-word inside `self`.
-        unsafe {
-            asm!("mov word ptr [{p}], {v:x}", p = in(reg) self.half(lane), v = in(reg) value,
-                 options(nostack, preserves_flags));
-        }
-    }
-
-    #[inline(always)]
-    fn swap_u8(&self, lane: usize, value: u8, _order: Ordering) -> u8 {
-        let old: u8;
-        // SAFETY: exchanges one byte inside `self` (xchg with memory is always locked).
-        unsafe {
-            asm!("xchg byte ptr [{p}], {v}", p = in(reg) self.byte(lane),
-                 v = inout(reg_byte) value => old, options(nostack, preserves_flags));
-        }
-        old
-    }
-
-    #[inline(always)]
-    fn swap_u16(&self, lane: usize, value: u16, _order: Ordering) -> u16 {
-        let old: u16;
-        // SAFETY: exchanges one aligned half-word inside `self`.
-        unsafe {
-            asm!("xchg word ptr [{p}], {v:x}", p = in(reg) self.half(lane),
-                 v = inout(reg) value => old, options(nostack, preserves_flags));
-        }
-        old
-    }
-
-    #[inline(always)]
-    fn compare_exchange_u8(
-        &self,
-        lane: usize,
-        current: u8,
-        new: u8,
-        _success: Ordering,
-        _failure: Ordering,
-    ) -> Result<u8, u8> {
-        let found: u8;
-        // SAFETY: a locked compare-and-exchange of one byte inside `self`.
-        unsafe {
-            asm!("lock cmpxchg byte ptr [{p}], {n}", p = in(reg) self.byte(lane),
-                 n = in(reg_byte) new, inlateout("al") current => found, options(nostack));
-        }
-        if found == current {
-            Ok(found)
+            self.swap_field(field, value, order);
+        } else if field.is_byte() {
+            // SAFETY: writes one byte inside `self`.
+            unsafe {
+                asm!("mov byte ptr [{p}], {v}", p = in(reg) self.at(field),
+                     v = in(reg_byte) value as u8, options(nostack, preserves_flags));
+            }
         } else {
-            Err(found)
+            // SAFETY: writes one aligned half-word inside `self`.
+            unsafe {
+                asm!("mov word ptr [{p}], {v:x}", p = in(reg) self.at(field),
+                     v = in(reg) value as u16, options(nostack, preserves_flags));
+            }
         }
     }
 
     #[inline(always)]
-    fn compare_exchange_u16(
+    fn swap_field(&self, field: Field, value: u32, _order: Ordering) -> u32 {
+        if field.is_byte() {
+            let old: u8;
+            // SAFETY: exchanges one byte inside `self` (xchg with memory is always locked).
+            unsafe {
+                asm!("xchg byte ptr [{p}], {v}", p = in(reg) self.at(field),
+                     v = inout(reg_byte) value as u8 => old, options(nostack, preserves_flags));
+            }
+            old.into()
+        } else {
+            let old: u16;
+            // SAFETY: exchanges one aligned half-word inside `self`.
+            unsafe {
+                asm!("xchg word ptr [{p}], {v:x}", p = in(reg) self.at(field),
+                     v = inout(reg) value as u16 => old, options(nostack, preserves_flags));
+            }
+            old.into()
+        }
+    }
+
+    #[inline(always)]
+    fn compare_exchange_field(
         &self,
-        lane: usize,
-        current: u16,
-        new: u16,
+        field: Field,
+        current: u32,
+        new: u32,
         _success: Ordering,
         _failure: Ordering,
-    ) -> Result<u16, u16> {
-        let found: u16;
-        // SAFETY: a locked compare-and-exchange of one aligned half-word inside `self`.
-        unsafe {
-            asm!("lock cmpxchg word ptr [{p}], {n:x}", p = in(reg) self.half(lane),
-                 n = in(reg) new, inlateout("ax") current => found, options(nostack));
-        }
+    ) -> Result<u32, u32> {
+        let found = if field.is_byte() {
+            let found: u8;
+            // SAFETY: a locked compare-and-exchange of one byte inside `self`.
+            unsafe {
+                asm!("lock cmpxchg byte ptr [{p}], {n}", p = in(reg) self.at(field),
+                     n = in(reg_byte) new as u8, inlateout("al") current as u8 => found,
+                     options(nostack));
+            }
+            u32::from(found)
+        } else {
+            let found: u16;
+            // SAFETY: a locked compare-and-exchange of one aligned half-word inside `self`.
+            unsafe {
+                asm!("lock cmpxchg word ptr [{p}], {n:x}", p = in(reg) self.at(field),
+                     n = in(reg) new as u16, inlateout("ax") current as u16 => found,
+                     options(nostack));
+            }
+            u32::from(found)
+        };
         if found == current {
             Ok(found)
         } else {

@@ -20,7 +20,59 @@ use core::sync::atomic::Ordering;
 
 #[cfg(target_arch = "x86_64")]
 pub use bytes::ByteWord;
-pub use portable::{Field, PortableWord};
+pub use portable::PortableWord;
+
+/// A byte or half of a 32-bit word, by its lane.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    shift: u32,
+    mask: u32,
+}
+
+impl Field {
+    /// Byte `lane`, counted from the least significant.
+    pub const fn u8(lane: usize) -> Self {
+        const BYTES: [u32; 4] = [0, 8, 16, 24];
+        Self {
+            shift: BYTES[lane],
+            mask: 0xff << BYTES[lane],
+        }
+    }
+
+    /// Half `lane`, likewise.
+    pub const fn u16(lane: usize) -> Self {
+        const HALVES: [u32; 2] = [0, 16];
+        Self {
+            shift: HALVES[lane],
+            mask: 0xffff << HALVES[lane],
+        }
+    }
+
+    /// Whether it is a byte, not a half.
+    pub const fn is_byte(self) -> bool {
+        self.mask >> self.shift == 0xff
+    }
+
+    /// Its place, in bytes from the least significant.
+    pub const fn offset(self) -> usize {
+        self.shift as usize / 8
+    }
+
+    /// All bits of the word but its own.
+    const fn others(self) -> u32 {
+        !self.mask
+    }
+
+    /// Its value in `word`.
+    pub const fn get(self, word: u32) -> u32 {
+        (word & self.mask) >> self.shift
+    }
+
+    /// The word with `value`, which fits, in its place.
+    pub const fn put(self, word: u32, value: u32) -> u32 {
+        (word & !self.mask) | (value << self.shift)
+    }
+}
 
 /// A 32-bit lock word with sub-word accesses.
 ///
@@ -33,6 +85,10 @@ pub use portable::{Field, PortableWord};
 /// or an exchange of a part leaves the others as they are, whoever changes them meanwhile, and is part of
 /// the release sequence of whatever the word was released with before. If the word is
 /// [`ConstZero`](crate::atomic::ConstZero), it is zero as `new(0)` is.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a field's value is as wide as the field"
+)]
 pub unsafe trait LockWord: Watch<Value = u32> {
     /// A new word holding `value`.
     fn new(value: u32) -> Self;
@@ -58,22 +114,42 @@ pub unsafe trait LockWord: Watch<Value = u32> {
     /// x86-64 bit-test-and-set is one atomic operation on the bit, followed by a load of the rest.
     fn fetch_set_bit(&self, bit: u32, order: Ordering) -> u32;
 
-    /// Stores byte `lane`.
-    fn store_u8(&self, lane: usize, value: u8, order: Ordering);
+    /// Stores a field. Its `value` fits, here and below.
+    fn store_field(&self, field: Field, value: u32, order: Ordering);
 
-    /// Stores half-word `lane`.
-    fn store_u16(&self, lane: usize, value: u16, order: Ordering);
+    /// Exchanges a field; returns its previous value.
+    fn swap_field(&self, field: Field, value: u32, order: Ordering) -> u32;
+
+    /// Compare-and-exchange of a field alone: the others may change meanwhile.
+    ///
+    /// # Errors
+    /// The field's value, if it was not `current`.
+    fn compare_exchange_field(
+        &self,
+        field: Field,
+        current: u32,
+        new: u32,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<u32, u32>;
+
+    /// Stores byte `lane`.
+    #[inline(always)]
+    fn store_u8(&self, lane: usize, value: u8, order: Ordering) {
+        self.store_field(Field::u8(lane), value.into(), order);
+    }
 
     /// Exchanges byte `lane`; returns the previous byte.
-    fn swap_u8(&self, lane: usize, value: u8, order: Ordering) -> u8;
+    #[inline(always)]
+    fn swap_u8(&self, lane: usize, value: u8, order: Ordering) -> u8 {
+        self.swap_field(Field::u8(lane), value.into(), order) as u8
+    }
 
-    /// Exchanges half-word `lane`; returns the previous half-word.
-    fn swap_u16(&self, lane: usize, value: u16, order: Ordering) -> u16;
-
-    /// Compare-and-exchange of byte `lane` alone: other bytes may change meanwhile.
+    /// Compare-and-exchange of byte `lane` alone.
     ///
     /// # Errors
     /// The byte found, if it was not `current`.
+    #[inline(always)]
     fn compare_exchange_u8(
         &self,
         lane: usize,
@@ -81,12 +157,30 @@ pub unsafe trait LockWord: Watch<Value = u32> {
         new: u8,
         success: Ordering,
         failure: Ordering,
-    ) -> Result<u8, u8>;
+    ) -> Result<u8, u8> {
+        let (field, current, new) = (Field::u8(lane), current.into(), new.into());
+        self.compare_exchange_field(field, current, new, success, failure)
+            .map(|found| found as u8)
+            .map_err(|found| found as u8)
+    }
+
+    /// Stores half-word `lane`.
+    #[inline(always)]
+    fn store_u16(&self, lane: usize, value: u16, order: Ordering) {
+        self.store_field(Field::u16(lane), value.into(), order);
+    }
+
+    /// Exchanges half-word `lane`; returns the previous half-word.
+    #[inline(always)]
+    fn swap_u16(&self, lane: usize, value: u16, order: Ordering) -> u16 {
+        self.swap_field(Field::u16(lane), value.into(), order) as u16
+    }
 
     /// Compare-and-exchange of half-word `lane` alone.
     ///
     /// # Errors
     /// The half-word found, if it was not `current`.
+    #[inline(always)]
     fn compare_exchange_u16(
         &self,
         lane: usize,
@@ -94,5 +188,10 @@ pub unsafe trait LockWord: Watch<Value = u32> {
         new: u16,
         success: Ordering,
         failure: Ordering,
-    ) -> Result<u16, u16>;
+    ) -> Result<u16, u16> {
+        let (field, current, new) = (Field::u16(lane), current.into(), new.into());
+        self.compare_exchange_field(field, current, new, success, failure)
+            .map(|found| found as u16)
+            .map_err(|found| found as u16)
+    }
 }

@@ -7,7 +7,7 @@ use loom::sync::atomic::{self, Ordering, fence};
 use loom::sync::{Condvar, Mutex};
 use pvlock::atomic::{Atomic, Watch};
 use pvlock::pv_hash::HashSlot;
-use pvlock::word::{LockWord, PortableWord};
+use pvlock::word::{Field, LockWord, PortableWord};
 use pvlock::{LockEvent, MAX_NODES, PerCpu, Platform};
 use std::cell::Cell;
 
@@ -300,38 +300,28 @@ unsafe impl LockWord for Word {
     fn fetch_set_bit(&self, bit: u32, order: Ordering) -> u32 {
         self.0.fetch_set_bit(bit, without(ACQUIRES, order))
     }
-    fn store_u8(&self, lane: usize, value: u8, order: Ordering) {
-        self.0.store_u8(lane, value, sub_word(order));
+    fn store_field(&self, field: Field, value: u32, order: Ordering) {
+        self.0.store_field(field, value, sub_word(order));
     }
-    fn store_u16(&self, lane: usize, value: u16, order: Ordering) {
-        self.0.store_u16(lane, value, sub_word(order));
+    fn swap_field(&self, field: Field, value: u32, order: Ordering) -> u32 {
+        // The tail is a half.
+        let order = if field.is_byte() {
+            order
+        } else {
+            without(&[Mutation::TailExchange, Mutation::WordAcquire], order)
+        };
+        self.0.swap_field(field, value, order)
     }
-    fn swap_u8(&self, lane: usize, value: u8, order: Ordering) -> u8 {
-        self.0.swap_u8(lane, value, order)
-    }
-    fn swap_u16(&self, lane: usize, value: u16, order: Ordering) -> u16 {
-        let order = without(&[Mutation::TailExchange, Mutation::WordAcquire], order);
-        self.0.swap_u16(lane, value, order)
-    }
-    fn compare_exchange_u8(
+    fn compare_exchange_field(
         &self,
-        lane: usize,
-        old: u8,
-        new: u8,
+        field: Field,
+        old: u32,
+        new: u32,
         s: Ordering,
         f: Ordering,
-    ) -> Result<u8, u8> {
-        self.0.compare_exchange_u8(lane, old, new, sub_word(s), f)
-    }
-    fn compare_exchange_u16(
-        &self,
-        lane: usize,
-        old: u16,
-        new: u16,
-        s: Ordering,
-        f: Ordering,
-    ) -> Result<u16, u16> {
-        self.0.compare_exchange_u16(lane, old, new, sub_word(s), f)
+    ) -> Result<u32, u32> {
+        self.0
+            .compare_exchange_field(field, old, new, sub_word(s), f)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::MACHINE;
 use pvlock::atomic::{Atomic, Watch};
-use pvlock::word::LockWord;
+use pvlock::word::{Field, LockWord};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The scheduling point before every access. No-op while the checker looks at the memory.
@@ -118,60 +118,23 @@ unsafe impl<W: LockWord> LockWord for Stepped<W> {
             |&v| v.into(),
         )
     }
-    fn store_u8(&self, lane: usize, value: u8, order: Ordering) {
-        step(
-            "word store8",
-            || self.0.store_u8(lane, value, order),
-            |()| value.into(),
-        );
+    fn store_field(&self, field: Field, value: u32, order: Ordering) {
+        let store = || self.0.store_field(field, value, order);
+        step("word store", store, |()| value.into());
     }
-    fn store_u16(&self, lane: usize, value: u16, order: Ordering) {
-        step(
-            "word store16",
-            || self.0.store_u16(lane, value, order),
-            |()| value.into(),
-        );
+    fn swap_field(&self, field: Field, value: u32, order: Ordering) -> u32 {
+        let swap = || self.0.swap_field(field, value, order);
+        step("word swap", swap, |&v| v.into())
     }
-    fn swap_u8(&self, lane: usize, value: u8, order: Ordering) -> u8 {
-        step(
-            "word swap8",
-            || self.0.swap_u8(lane, value, order),
-            |&v| v.into(),
-        )
-    }
-    fn swap_u16(&self, lane: usize, value: u16, order: Ordering) -> u16 {
-        step(
-            "word swap16",
-            || self.0.swap_u16(lane, value, order),
-            |&v| v.into(),
-        )
-    }
-    fn compare_exchange_u8(
+    fn compare_exchange_field(
         &self,
-        lane: usize,
-        old: u8,
-        new: u8,
+        field: Field,
+        old: u32,
+        new: u32,
         s: Ordering,
         f: Ordering,
-    ) -> Result<u8, u8> {
-        step(
-            "word compare8",
-            || self.0.compare_exchange_u8(lane, old, new, s, f),
-            either,
-        )
-    }
-    fn compare_exchange_u16(
-        &self,
-        lane: usize,
-        old: u16,
-        new: u16,
-        s: Ordering,
-        f: Ordering,
-    ) -> Result<u16, u16> {
-        step(
-            "word compare16",
-            || self.0.compare_exchange_u16(lane, old, new, s, f),
-            either,
-        )
+    ) -> Result<u32, u32> {
+        let cas = || self.0.compare_exchange_field(field, old, new, s, f);
+        step("word compare part", cas, either)
     }
 }
