@@ -7,28 +7,10 @@
 //! trait, so the same source runs in a kernel, on host threads, in a simulator and under a model
 //! checker.
 //!
-//! | lock           | type                  | waiters                                     | a descheduled vCPU delays |
-//! |----------------|-----------------------|---------------------------------------------|---------------------------|
-//! | `tas`          | [`RawTas`]            | whoever is first                             | all, if it is the holder  |
-//! | `ticket`       | [`RawTicket`]         | in order of arrival                         | all, also if it is the next waiter |
-//! | `qspinlock`    | [`RawQSpinLock`]      | in order, each spinning on its own line     | all, also if it is the next waiter |
-//! | `pv-qspinlock` | [`RawPvQSpinLock`]    | halt after a while; a free lock may be taken past a halted head | all, if it is the holder; meanwhile they leave the CPU to it |
-//! | `virt-tas`     | [`RawVirtTas`]        | whoever is first                             | all, if it is the holder  |
-//! | `mcs`          | [`RawMcs`]            | in order, each spinning on its own line     | all, also if it is the next waiter |
-//! | `ppc-spinlock` | [`RawPpcSpinLock`]    | yield to the holder                         | all, if it is the holder; meanwhile they give their time to it |
-//! | `ppc-qspinlock` | [`RawPpcQSpinLock`]  | yield to the holder; may steal at first, then in order | all, if it is the holder or the next waiter; they give their time to it |
-//! | `cna`          | [`RawCna`]            | as `qspinlock`, those of the holder's NUMA node first | all, also if it is the next waiter |
-//! | `rwlock`       | [`RawUnfairRwLock`]   | readers as they come, a writer when there is none | all, if it holds the lock |
-//! | `qrwlock`      | [`RawQRwLock`]        | take turns by a wait lock of their own, one of the above; readers share | as its wait lock; readers and writers in turn |
-//! | `qrwlock-2014` | [`RawQRwLock2014`]    | as `qrwlock`, but a writer starves while others come fast enough | as its wait lock |
-//! | `mutex`        | [`RawSleepMutex`]     | spin while the owner runs, then sleep; the first one is handed the lock if it is overtaken | all that spin, if it is the holder, unless that can be known |
-//! | `rwsem`        | [`RawRwSem`]          | the same; readers share, and are woken together | as `mutex` |
-//! | `rwsem-xadd` ... | [`RawRwSemXadd`]    | its predecessor: whoever is woken may be overtaken for ever | as `mutex` |
-//! | `busted` ...   | [`busted`]            | negative controls for tests, each broken in its own way | |
+//! [`LockKind`] lists them by name, with what their waiters do and what a descheduled vCPU delays, and for tools.
 //!
 //! Each lock is one 32-bit word, but for `mcs`, which has three, the `qrwlock`s, which have two, and
 //! the sleeping ones.
-//! [`registry::LockKind`] lists them by name, for tools.
 //!
 //! # Use
 //! With the feature `lock_api` (the default) the locks are raw mutexes of the
@@ -49,7 +31,7 @@
 //! });
 //! assert_eq!(*TOTAL.lock(), 2);
 //!
-//! // Readers share, writers do not. Who has to wait queues on a lock of the kind named second.
+//! // Readers share, writers do not. Those that have to wait queue on a lock of the kind named second.
 //! use pvlock::RawQRwLock;
 //! static MAP: lock_api::RwLock<RawQRwLock<Threads, RawQSpinLock<Threads>>, [u8; 3]> =
 //!     lock_api::RwLock::new([1, 2, 3]);
@@ -96,29 +78,18 @@
 #![no_std]
 
 pub mod atomic;
-pub mod busted;
 pub mod conformance;
 pub mod event;
 #[cfg(feature = "lock_api")]
 mod lock_api;
-pub mod mcs;
 mod operations;
 pub mod percpu;
 mod platform;
-pub mod ppc;
 pub mod pv_hash;
-pub mod qrwlock;
-pub mod qrwlock_2014;
-pub mod qspinlock;
 mod raw;
 pub mod registry;
-pub mod rwlock;
-pub mod sleep;
-pub mod tas;
-pub mod ticket;
 pub mod trace;
 pub mod traced;
-pub mod virt_tas;
 pub mod wait;
 pub mod word;
 
@@ -134,7 +105,7 @@ pub use qrwlock_2014::RawQRwLock2014;
 pub use qspinlock::cna::RawCna;
 pub use qspinlock::{RawPvQSpinLock, RawQSpinLock};
 pub use raw::{Downgrade, KillableRw, RawLock, RawRwLock, WaitLock, WriteSide};
-pub use registry::{LockKind, LockVisitor, RwLockVisitor, SemVisitor};
+pub use registry::*;
 pub use rwlock::RawUnfairRwLock;
 pub use sleep::mutex::RawSleepMutex;
 pub use sleep::rwsem::RawRwSem;

@@ -6,11 +6,11 @@ use crate::{Downgrade, Platform, RawLock, RawRwLock, WaitLock};
 use lock_api::GuardNoSend;
 
 macro_rules! raw_mutex {
-    ($($lock:ty $(, const $flag:ident)? $(, wait $wait:ident)?;)+) => {$(
+    ($($lock:ty $(, wait $wait:ident)?;)+) => {$(
         // SAFETY: on any machine that keeps the promises of Platform, with a wait lock that keeps those of
         // WaitLock, these locks exclude each other's holders (tests/stepper.rs, tests/loom.rs). The guard
         // cannot leave the context that took the lock (GuardNoSend), whose number is its own as long.
-        unsafe impl<P: Platform $(, const $flag: bool)? $(, $wait: WaitLock)?> lock_api::RawMutex for $lock
+        unsafe impl<P: Platform $(, $wait: WaitLock)?> lock_api::RawMutex for $lock
         where
             $lock: ConstZero + RawLock,
         {
@@ -40,18 +40,6 @@ macro_rules! raw_mutex {
     )+};
 }
 
-raw_mutex! {
-    crate::tas::RawTas<P>;
-    crate::ticket::RawTicket<P>;
-    crate::virt_tas::RawVirtTas<P>;
-    crate::mcs::RawMcs<P>;
-    crate::qspinlock::cna::RawCna<P>;
-    crate::ppc::simple::RawPpcSpinLock<P>;
-    crate::ppc::queued::RawPpcQSpinLock<P>;
-    crate::qspinlock::RawQSpinLock<P, PV>, const PV;
-    crate::sleep::mutex::RawSleepMutex<P, W>, wait W;
-}
-
 // SAFETY: no writer gets in between (tests/sleep.rs).
 unsafe impl<P: Platform, W: WaitLock> lock_api::RawRwLockDowngrade for crate::RawRwSem<P, W>
 where
@@ -64,11 +52,11 @@ where
 }
 
 macro_rules! raw_rwlock {
-    ($($lock:ty $(, $wait:ident)?;)+) => {$(
+    ($([$(const $flag:ident)*] $lock:ty $(, wait $wait:ident)?;)+) => {$(
         // SAFETY: likewise these keep writers apart from each other and from readers (tests/stepper.rs,
         // tests/sleep.rs, tests/loom.rs), however many guards are forgotten (tests/limits.rs). The guard cannot
         // leave the context that took the lock (GuardNoSend).
-        unsafe impl<P: Platform $(, $wait: WaitLock)?> lock_api::RawRwLock for $lock
+        unsafe impl<P: Platform $(, const $flag: bool)* $(, $wait: WaitLock)?> lock_api::RawRwLock for $lock
         where
             $lock: ConstZero + RawRwLock,
         {
@@ -113,9 +101,41 @@ macro_rules! raw_rwlock {
     )+};
 }
 
-raw_rwlock! {
-    crate::rwlock::RawUnfairRwLock<P>;
-    crate::qrwlock::RawQRwLock<P, W>, W;
-    crate::qrwlock_2014::RawQRwLock2014<P, W>, W;
-    crate::sleep::rwsem::RawRwSem<P, W>, W;
+// Those over any wait lock.
+raw_mutex! {
+    crate::RawSleepMutex<P, W>, wait W;
 }
+raw_rwlock! {
+    [] crate::RawQRwLock<P, W>, wait W;
+    [] crate::RawQRwLock2014<P, W>, wait W;
+    [] crate::RawRwSem<P, W>, wait W;
+    [const ASM const OLD const RSPIN const RESPIN]
+        crate::RawRwSemXadd<P, ASM, OLD, RSPIN, RESPIN, W>, wait W;
+}
+
+macro_rules! guards {
+    ($($(#[$doc:meta])+ $kind:ident = $id:literal, $name:literal, $side:ident $promise:ident $lock:ty { $($about:tt)* })+) => {
+        $(guards!(@ $side $promise $lock);)+
+    };
+    (@ spin guards $lock:ty) => { raw_mutex! { $lock; } };
+    (@ rw guards $lock:ty) => { raw_rwlock! { [] $lock; } };
+    (@ spin over $lock:ty) => { guards!(@listed RawMutex $lock); };
+    (@ $side:ident over $lock:ty) => { guards!(@listed RawRwLock $lock); };
+    (@ $side:ident broken $lock:ty) => {};
+    // Does not compile if it is not among those above.
+    (@listed $trait:ident $lock:ty) => {
+        const _: () = {
+            #[allow(dead_code)]
+            fn listed<P: Platform>() -> impl Sized
+            where
+                P::U32: ConstZero,
+                P::U64: ConstZero,
+                P::LockWord: ConstZero,
+            {
+                <$lock as lock_api::$trait>::is_locked
+            }
+        };
+    };
+}
+
+crate::each_lock!(guards);

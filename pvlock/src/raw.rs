@@ -4,8 +4,8 @@ use crate::Platform;
 
 /// A mutual-exclusion lock that guards nothing by itself.
 ///
-/// Implement this for one type, add a line to [`crate::registry`], and the lock runs on every
-/// machine, in every comparison.
+/// Implement [`Traced`](crate::traced::Traced) for one type, add a line to [`crate::registry`], and the
+/// lock runs on every machine, in every comparison.
 ///
 /// The methods are safe to call in any order: a wrong `unlock` breaks mutual exclusion, which
 /// matters to whoever builds a guard on top (see the `lock_api` implementations), not to this trait.
@@ -49,23 +49,18 @@ pub trait RawLock: Send + Sync + Sized + 'static {
 pub unsafe trait WaitLock: RawLock {}
 
 macro_rules! wait_locks {
-    ($($lock:ty $(, const $flag:ident)?;)+) => {$(
+    ($($(#[$doc:meta])+ $kind:ident = $id:literal, $name:literal, $side:ident $promise:ident $lock:ty { $($about:tt)* })+) => {
+        $(wait_locks!(@ $side $promise $lock);)+
+    };
+    (@ spin guards $lock:ty) => {
         #[allow(unsafe_code)] // As said above.
         // SAFETY: they exclude on any machine that is a Platform (tests/stepper.rs, tests/loom.rs).
-        unsafe impl<P: Platform $(, const $flag: bool)?> WaitLock for $lock {}
-    )+};
+        unsafe impl<P: Platform> WaitLock for $lock {}
+    };
+    (@ $side:ident $promise:ident $lock:ty) => {};
 }
 
-wait_locks! {
-    crate::tas::RawTas<P>;
-    crate::ticket::RawTicket<P>;
-    crate::virt_tas::RawVirtTas<P>;
-    crate::mcs::RawMcs<P>;
-    crate::qspinlock::cna::RawCna<P>;
-    crate::ppc::simple::RawPpcSpinLock<P>;
-    crate::ppc::queued::RawPpcQSpinLock<P>;
-    crate::qspinlock::RawQSpinLock<P, PV>, const PV;
-}
+crate::each_lock!(wait_locks);
 
 /// A reader-writer lock that guards nothing by itself: many readers, or one writer.
 ///

@@ -1,10 +1,31 @@
 //! Every lock by name: the one list from which tools, guests and tests pick.
 
+// The locks' files. They are modules of the crate.
+#[path = "busted/mod.rs"]
+pub mod busted;
+#[path = "mcs.rs"]
+pub mod mcs;
+#[path = "ppc/mod.rs"]
+pub mod ppc;
+#[path = "qrwlock.rs"]
+pub mod qrwlock;
+#[path = "qrwlock_2014.rs"]
+pub mod qrwlock_2014;
+#[path = "qspinlock/mod.rs"]
+pub mod qspinlock;
+#[path = "rwlock.rs"]
+pub mod rwlock;
+#[path = "sleep/mod.rs"]
+pub mod sleep;
+#[path = "tas.rs"]
+pub mod tas;
+#[path = "ticket.rs"]
+pub mod ticket;
+#[path = "virt_tas.rs"]
+pub mod virt_tas;
+
 use crate::raw::WriteSide;
-use crate::{
-    Downgrade, KillableRw, Operations, Platform, RawLock, RawPvQSpinLock, RawQSpinLock, RawRwLock,
-    RawTicket,
-};
+use crate::{Downgrade, KillableRw, Operations, Platform, RawLock, RawRwLock};
 use core::fmt;
 
 /// What to do with a lock type once it is known: see [`LockKind::visit`].
@@ -67,8 +88,14 @@ macro_rules! locks {
     (@is_sem $side:ident) => { false };
     (@is_rw spin) => { false };
     (@is_rw rw) => { true };
-    ($($(#[doc = $doc:literal])+ $variant:ident = $id:literal, $name:literal, $side:ident $lock:ty, $describe:expr, $traits:expr;)+) => {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $id:literal, $name:literal, $side:ident $promise:ident $lock:ty {
+        $describe:expr, $traits:expr, $waiters:literal, $delayed:literal
+    })+) => {
         /// A lock algorithm.
+        ///
+        /// | lock | waiters | a descheduled vCPU delays |
+        /// |------|---------|---------------------------|
+        $(#[doc = concat!("| [`", $name, "`](Self::", stringify!($variant), ") | ", $waiters, " | ", $delayed, " |")])+
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u32)]
         pub enum LockKind {
@@ -195,88 +222,170 @@ pub(crate) const fn high(state: u64) -> u32 {
     low(state >> 32)
 }
 
-locks! {
-    /// test-and-test-and-set: unfair, immune to preempted waiters
-    Tas = 1, "tas", spin crate::tas::RawTas<P>, crate::tas::describe, UNFAIR;
-    /// first come, first served by number
-    Ticket = 2, "ticket", spin crate::ticket::RawTicket<P>, crate::ticket::describe, FAIR;
-    /// queued spinlock: pending bit, then per-CPU MCS queue
-    QSpinLock = 3, "qspinlock", spin crate::qspinlock::RawQSpinLock<P>, crate::qspinlock::describe,
-        Traits { queues: true, ..FAIR };
-    /// paravirtual queued spinlock: waiters halt and are kicked, free locks can be stolen
-    PvQSpinLock = 4, "pv-qspinlock", spin crate::qspinlock::RawPvQSpinLock<P>, crate::qspinlock::describe,
-        Traits { queues: true, halts: true, steals: true, ..UNFAIR };
-    /// test-and-set on the qspinlock's word: what a guest without halting waiters gets
-    VirtTas = 5, "virt-tas", spin crate::virt_tas::RawVirtTas<P>, crate::qspinlock::describe, UNFAIR;
-    /// queue of Mellor-Crummey and Scott: strictly in order, each waiter on its own line
-    Mcs = 6, "mcs", spin crate::mcs::RawMcs<P>, crate::mcs::describe, Traits { queues: true, ..FAIR };
-    /// powerpc: test-and-set with the holder's name, to which waiters yield
-    PpcSpinLock = 7, "ppc-spinlock", spin crate::ppc::simple::RawPpcSpinLock<P>, crate::ppc::simple::describe,
-        Traits { yields: true, ..UNFAIR };
-    /// powerpc: queued, may be stolen for a while, waiters yield to the holder and down the queue
-    PpcQSpinLock = 8, "ppc-qspinlock", spin crate::ppc::queued::RawPpcQSpinLock<P>, crate::ppc::queued::describe,
-        Traits { queues: true, yields: true, steals: true, ..UNFAIR };
-    /// NUMA-aware queued spinlock: waiters of the holder's node go first, for a millisecond at most
-    Cna = 9, "cna", spin crate::qspinlock::cna::RawCna<P>, crate::qspinlock::describe,
-        Traits { queues: true, ..UNFAIR };
-    /// unfair reader-writer lock: readers come as they like, writers may starve
-    RwLock = 20, "rwlock", rw crate::rwlock::RawUnfairRwLock<P>, crate::rwlock::describe, UNFAIR;
-    /// queued reader-writer lock: waiters take turns by a qspinlock
-    QRwLock = 21, "qrwlock", rw crate::qrwlock::RawQRwLock<P, RawQSpinLock<P>>,
-        |state, f| crate::qrwlock::describe(state, crate::qspinlock::describe, f),
-        Traits { queues: true, ..FAIR };
-    /// qrwlock whose waiters take turns by a ticket lock
-    QRwLockTicket = 22, "qrwlock+ticket", rw crate::qrwlock::RawQRwLock<P, RawTicket<P>>,
-        |state, f| crate::qrwlock::describe(state, crate::ticket::describe, f), FAIR;
-    /// qrwlock whose waiters take turns by a pv-qspinlock, and halt
-    QRwLockPvQSpinLock = 23, "qrwlock+pv-qspinlock", rw crate::qrwlock::RawQRwLock<P, RawPvQSpinLock<P>>,
-        |state, f| crate::qrwlock::describe(state, crate::qspinlock::describe, f),
-        Traits { queues: true, halts: true, ..UNFAIR };
-    /// qrwlock as it was until 2017: a writer cannot announce itself to a writer, and may starve
-    QRwLock2014 = 24, "qrwlock-2014", rw crate::qrwlock_2014::RawQRwLock2014<P, RawQSpinLock<P>>,
-        |state, f| crate::qrwlock_2014::describe(state, crate::qspinlock::describe, f),
-        Traits { queues: true, ..UNFAIR };
-    /// qrwlock-2014 whose waiters take turns by a ticket lock
-    QRwLock2014Ticket = 25, "qrwlock-2014+ticket", rw crate::qrwlock_2014::RawQRwLock2014<P, RawTicket<P>>,
-        |state, f| crate::qrwlock_2014::describe(state, crate::ticket::describe, f), UNFAIR;
-    /// qrwlock-2014 whose waiters take turns by a pv-qspinlock, and halt
-    QRwLock2014PvQSpinLock = 26, "qrwlock-2014+pv-qspinlock",
-        rw crate::qrwlock_2014::RawQRwLock2014<P, RawPvQSpinLock<P>>,
-        |state, f| crate::qrwlock_2014::describe(state, crate::qspinlock::describe, f),
-        Traits { queues: true, halts: true, ..UNFAIR };
-    /// sleeping lock with one owner: optimistic spinning, then a queue with hand-over
-    Mutex = 40, "mutex", spin crate::sleep::mutex::RawSleepMutex<P>, crate::sleep::mutex::describe, SLEEPS;
-    /// sleeping reader-writer lock of Linux 5.3 and later: hand-over, stealing readers, bounded spinning
-    Rwsem = 41, "rwsem", sem crate::sleep::rwsem::RawRwSem<P>, crate::sleep::rwsem::describe, SLEEPS;
-    /// sleeping reader-writer lock of Linux 4.x: no hand-over, readers never spin
-    RwsemXadd = 42, "rwsem-xadd", rw crate::sleep::rwsem_xadd::RawRwSemXadd<P, false, false, false, false>,
-        crate::sleep::rwsem_xadd::describe, SLEEPS;
-    /// the same with the x86 assembly's fast path: a writer steals past waiters
-    RwsemXaddAsm = 43, "rwsem-xadd+asm", rw crate::sleep::rwsem_xadd::RawRwSemXadd<P, true, false, false, false>,
-        crate::sleep::rwsem_xadd::describe, SLEEPS;
-    /// that of Linux 3.16: no spinning unless a writer is known to own it
-    RwsemXadd2014 = 44, "rwsem-xadd-2014", rw crate::sleep::rwsem_xadd::RawRwSemXadd<P, true, true, false, false>,
-        crate::sleep::rwsem_xadd::describe, SLEEPS;
-    /// the same; readers spin, and all spin on readers
-    RwsemXadd2014Rspin = 45, "rwsem-xadd-2014+rspin", rw crate::sleep::rwsem_xadd::RawRwSemXadd<P, true, true, true, false>,
-        crate::sleep::rwsem_xadd::describe, SLEEPS;
-    /// that of 3.16; a writer that is woken spins before it sleeps again
-    RwsemXadd2014Respin = 46, "rwsem-xadd-2014+respin", rw crate::sleep::rwsem_xadd::RawRwSemXadd<P, true, true, false, true>,
-        crate::sleep::rwsem_xadd::describe, SLEEPS;
-    /// that of 3.16 with both
-    RwsemXadd2014Both = 47, "rwsem-xadd-2014+rspin+respin", rw crate::sleep::rwsem_xadd::RawRwSemXadd<P, true, true, true, true>,
-        crate::sleep::rwsem_xadd::describe, SLEEPS;
-    /// negative control: excludes nobody, must be caught
-    Busted = 1000, "busted", spin crate::busted::RawBusted<P>, no_word, CONTROL;
-    /// negative control: now and then forgets to kick a halted waiter, all hang, must be caught
-    BustedWakeup = 1001, "busted-wakeup", spin crate::busted::RawBustedWakeup<P>,
-        crate::busted::describe_wakeup, Traits { fair: true, halts: true, queues: true, ..CONTROL };
-    /// negative control: now and then lets a reader in beside a writer, must be caught
-    BustedRw = 1002, "busted-rw", rw crate::busted::RawBustedRw<P>, crate::rwlock::describe, CONTROL;
-    /// negative control: starves CPU 0 while any other wants the lock, must be reported
-    BustedStarve = 1003, "busted-starve", spin crate::busted::RawBustedStarve<P>, crate::tas::describe,
-        CONTROL;
+/// The list of all locks: `each_lock!(m)` is `m! { lines }`, with for each lock
+///
+/// ```text
+/// /// summary
+/// Variant = number, "name", side promise Type<P> { describe, TRAITS, "waiters", "what is delayed" }
+/// ```
+///
+/// * The side is `spin` for a [`RawLock`], `rw` for a [`RawRwLock`], `sem` for one that is [`Downgrade`] and
+///   [`KillableRw`].
+/// * The promise is `guards` if data may rest on the lock: it is a raw mutex or reader-writer lock of
+///   `lock_api`, and a `spin` one is a [`WaitLock`](crate::WaitLock), whose promises it must keep. It is `over` if
+///   all types that differ in their wait lock keep it, which are listed with `lock_api`'s traits; and
+///   `broken` for a negative control.
+/// * The texts go into the table of [`LockKind`].
+#[macro_export]
+#[doc(hidden)]
+macro_rules! each_lock {
+    ($then:ident) => {
+        $then! {
+            /// test-and-test-and-set: unfair, immune to preempted waiters
+            Tas = 1, "tas", spin guards $crate::tas::RawTas<P> {
+                $crate::tas::describe, UNFAIR,
+                "any of them, by chance", "all, if it is the holder"
+            }
+            /// first come, first served by number
+            Ticket = 2, "ticket", spin guards $crate::ticket::RawTicket<P> {
+                $crate::ticket::describe, FAIR,
+                "in order of arrival", "all, also if it is the next waiter"
+            }
+            /// queued spinlock: pending bit, then per-CPU MCS queue
+            QSpinLock = 3, "qspinlock", spin guards $crate::qspinlock::RawQSpinLock<P> {
+                $crate::qspinlock::describe, Traits { queues: true, ..FAIR },
+                "in order, each spinning on its own line", "all, also if it is the next waiter"
+            }
+            /// paravirtual queued spinlock: waiters halt and are kicked, free locks can be stolen
+            PvQSpinLock = 4, "pv-qspinlock", spin guards $crate::qspinlock::RawPvQSpinLock<P> {
+                $crate::qspinlock::describe, Traits { queues: true, halts: true, steals: true, ..UNFAIR },
+                "halt after a while; a free lock may be taken past a halted head", "all, if it is the holder; meanwhile they leave the CPU to it"
+            }
+            /// test-and-set on the qspinlock's word: what a guest without halting waiters gets
+            VirtTas = 5, "virt-tas", spin guards $crate::virt_tas::RawVirtTas<P> {
+                $crate::qspinlock::describe, UNFAIR,
+                "any of them, by chance", "all, if it is the holder"
+            }
+            /// queue of Mellor-Crummey and Scott: strictly in order, each waiter on its own line
+            Mcs = 6, "mcs", spin guards $crate::mcs::RawMcs<P> {
+                $crate::mcs::describe, Traits { queues: true, ..FAIR },
+                "in order, each spinning on its own line", "all, also if it is the next waiter"
+            }
+            /// powerpc: test-and-set with the holder's name, to which waiters yield
+            PpcSpinLock = 7, "ppc-spinlock", spin guards $crate::ppc::simple::RawPpcSpinLock<P> {
+                $crate::ppc::simple::describe, Traits { yields: true, ..UNFAIR },
+                "yield to the holder", "all, if it is the holder; meanwhile they give their time to it"
+            }
+            /// powerpc: queued, may be stolen for a while, waiters yield to the holder and down the queue
+            PpcQSpinLock = 8, "ppc-qspinlock", spin guards $crate::ppc::queued::RawPpcQSpinLock<P> {
+                $crate::ppc::queued::describe, Traits { queues: true, yields: true, steals: true, ..UNFAIR },
+                "yield to the holder; may steal at first, then in order", "all, if it is the holder or the next waiter; they give their time to it"
+            }
+            /// NUMA-aware queued spinlock: waiters of the holder's node go first, for a millisecond at most
+            Cna = 9, "cna", spin guards $crate::qspinlock::cna::RawCna<P> {
+                $crate::qspinlock::describe, Traits { queues: true, ..UNFAIR },
+                "as `qspinlock`, those of the holder's NUMA node first", "all, also if it is the next waiter"
+            }
+            /// unfair reader-writer lock: readers come as they like, writers may starve
+            RwLock = 20, "rwlock", rw guards $crate::rwlock::RawUnfairRwLock<P> {
+                $crate::rwlock::describe, UNFAIR,
+                "readers as they come, a writer when there is none", "all, if it holds the lock"
+            }
+            /// queued reader-writer lock: waiters take turns by a qspinlock
+            QRwLock = 21, "qrwlock", rw over $crate::qrwlock::RawQRwLock<P, $crate::RawQSpinLock<P>> {
+                |state, f| $crate::qrwlock::describe(state, $crate::qspinlock::describe, f), Traits { queues: true, ..FAIR },
+                "take turns by a wait lock; readers share", "as its wait lock; readers and writers in turn"
+            }
+            /// qrwlock whose waiters take turns by a ticket lock
+            QRwLockTicket = 22, "qrwlock+ticket", rw over $crate::qrwlock::RawQRwLock<P, $crate::RawTicket<P>> {
+                |state, f| $crate::qrwlock::describe(state, $crate::ticket::describe, f), FAIR,
+                "as `qrwlock`", "as `qrwlock`"
+            }
+            /// qrwlock whose waiters take turns by a pv-qspinlock, and halt
+            QRwLockPvQSpinLock = 23, "qrwlock+pv-qspinlock", rw over $crate::qrwlock::RawQRwLock<P, $crate::RawPvQSpinLock<P>> {
+                |state, f| $crate::qrwlock::describe(state, $crate::qspinlock::describe, f), Traits { queues: true, halts: true, ..UNFAIR },
+                "as `qrwlock`", "as `qrwlock`"
+            }
+            /// qrwlock as it was until 2017: a writer cannot announce itself to a writer, and may starve
+            QRwLock2014 = 24, "qrwlock-2014", rw over $crate::qrwlock_2014::RawQRwLock2014<P, $crate::RawQSpinLock<P>> {
+                |state, f| $crate::qrwlock_2014::describe(state, $crate::qspinlock::describe, f), Traits { queues: true, ..UNFAIR },
+                "as `qrwlock`, but a writer starves while others come fast enough", "as its wait lock"
+            }
+            /// qrwlock-2014 whose waiters take turns by a ticket lock
+            QRwLock2014Ticket = 25, "qrwlock-2014+ticket", rw over $crate::qrwlock_2014::RawQRwLock2014<P, $crate::RawTicket<P>> {
+                |state, f| $crate::qrwlock_2014::describe(state, $crate::ticket::describe, f), UNFAIR,
+                "as `qrwlock-2014`", "as `qrwlock-2014`"
+            }
+            /// qrwlock-2014 whose waiters take turns by a pv-qspinlock, and halt
+            QRwLock2014PvQSpinLock = 26, "qrwlock-2014+pv-qspinlock", rw over $crate::qrwlock_2014::RawQRwLock2014<P, $crate::RawPvQSpinLock<P>> {
+                |state, f| $crate::qrwlock_2014::describe(state, $crate::qspinlock::describe, f), Traits { queues: true, halts: true, ..UNFAIR },
+                "as `qrwlock-2014`", "as `qrwlock-2014`"
+            }
+            /// sleeping lock with one owner: optimistic spinning, then a queue with hand-over
+            Mutex = 40, "mutex", spin over $crate::sleep::mutex::RawSleepMutex<P> {
+                $crate::sleep::mutex::describe, SLEEPS,
+                "spin while the owner runs, then sleep; the first one is handed the lock if it is overtaken", "all that spin, if it is the holder, unless that can be known"
+            }
+            /// sleeping reader-writer lock of Linux 5.3 and later: hand-over, stealing readers, bounded spinning
+            Rwsem = 41, "rwsem", sem over $crate::sleep::rwsem::RawRwSem<P> {
+                $crate::sleep::rwsem::describe, SLEEPS,
+                "the same; readers share, and are woken together", "as `mutex`"
+            }
+            /// sleeping reader-writer lock of Linux 4.x: no hand-over, readers never spin
+            RwsemXadd = 42, "rwsem-xadd", rw over $crate::sleep::rwsem_xadd::RawRwSemXadd<P, false, false, false, false> {
+                $crate::sleep::rwsem_xadd::describe, SLEEPS,
+                "its predecessor: one that is woken may be overtaken for ever", "as `mutex`"
+            }
+            /// the same with the x86 assembly's fast path: a writer steals past waiters
+            RwsemXaddAsm = 43, "rwsem-xadd+asm", rw over $crate::sleep::rwsem_xadd::RawRwSemXadd<P, true, false, false, false> {
+                $crate::sleep::rwsem_xadd::describe, SLEEPS,
+                "as `rwsem-xadd`", "as `mutex`"
+            }
+            /// that of Linux 3.16: no spinning unless a writer is known to own it
+            RwsemXadd2014 = 44, "rwsem-xadd-2014", rw over $crate::sleep::rwsem_xadd::RawRwSemXadd<P, true, true, false, false> {
+                $crate::sleep::rwsem_xadd::describe, SLEEPS,
+                "as `rwsem-xadd`", "as `mutex`"
+            }
+            /// the same; readers spin, and all spin on readers
+            RwsemXadd2014Rspin = 45, "rwsem-xadd-2014+rspin", rw over $crate::sleep::rwsem_xadd::RawRwSemXadd<P, true, true, true, false> {
+                $crate::sleep::rwsem_xadd::describe, SLEEPS,
+                "as `rwsem-xadd`", "as `mutex`"
+            }
+            /// that of 3.16; a writer that is woken spins before it sleeps again
+            RwsemXadd2014Respin = 46, "rwsem-xadd-2014+respin", rw over $crate::sleep::rwsem_xadd::RawRwSemXadd<P, true, true, false, true> {
+                $crate::sleep::rwsem_xadd::describe, SLEEPS,
+                "as `rwsem-xadd`", "as `mutex`"
+            }
+            /// that of 3.16 with both
+            RwsemXadd2014Both = 47, "rwsem-xadd-2014+rspin+respin", rw over $crate::sleep::rwsem_xadd::RawRwSemXadd<P, true, true, true, true> {
+                $crate::sleep::rwsem_xadd::describe, SLEEPS,
+                "as `rwsem-xadd`", "as `mutex`"
+            }
+            /// negative control: excludes nobody, must be caught
+            Busted = 1000, "busted", spin broken $crate::busted::RawBusted<P> {
+                no_word, CONTROL,
+                "see [`busted`](crate::busted)", ""
+            }
+            /// negative control: now and then forgets to kick a halted waiter, all hang, must be caught
+            BustedWakeup = 1001, "busted-wakeup", spin broken $crate::busted::RawBustedWakeup<P> {
+                $crate::busted::describe_wakeup, Traits { fair: true, halts: true, queues: true, ..CONTROL },
+                "see [`busted`](crate::busted)", ""
+            }
+            /// negative control: now and then lets a reader in beside a writer, must be caught
+            BustedRw = 1002, "busted-rw", rw broken $crate::busted::RawBustedRw<P> {
+                $crate::rwlock::describe, CONTROL,
+                "see [`busted`](crate::busted)", ""
+            }
+            /// negative control: starves CPU 0 while any other wants the lock, must be reported
+            BustedStarve = 1003, "busted-starve", spin broken $crate::busted::RawBustedStarve<P> {
+                $crate::tas::describe, CONTROL,
+                "see [`busted`](crate::busted)", ""
+            }
+        }
+    };
 }
+
+crate::each_lock!(locks);
 
 impl LockKind {
     /// The lock of that name. `qrwlock+qspinlock` and `qrwlock-2014+qspinlock` say in full what their
