@@ -6,13 +6,11 @@
 #[path = "support/host.rs"]
 mod host;
 
-use host::{Host, HostWord};
+use host::Host;
 use lock_api::{RawMutex, RawRwLock};
+use pvlock::Platform;
+use pvlock::atomic::ConstZero;
 use pvlock::word::PortableWord;
-use pvlock::{
-    RawCna, RawMcs, RawPpcQSpinLock, RawPpcSpinLock, RawPvQSpinLock, RawQRwLock, RawQRwLock2014,
-    RawQSpinLock, RawTas, RawTicket, RawUnfairRwLock, RawVirtTas,
-};
 use std::sync::atomic::AtomicU32;
 
 type Mutex<L> = lock_api::Mutex<L, u64>;
@@ -123,39 +121,35 @@ fn all_rw<L: RawRwLock + Sync>() {
     rw_tries::<L>();
 }
 
-fn every_rwlock<W: HostWord>() {
-    all_rw::<RawUnfairRwLock<Host<W>>>();
-    all_rw::<RawQRwLock<Host<W>, RawTicket<Host<W>>>>();
-    all_rw::<RawQRwLock<Host<W>, RawQSpinLock<Host<W>>>>();
-    all_rw::<RawQRwLock<Host<W>, RawPvQSpinLock<Host<W>>>>();
-    all_rw::<RawQRwLock2014<Host<W>, RawTicket<Host<W>>>>();
-    all_rw::<RawQRwLock2014<Host<W>, RawQSpinLock<Host<W>>>>();
-    all_rw::<RawQRwLock2014<Host<W>, RawPvQSpinLock<Host<W>>>>();
+/// Tests those that are a spinning lock by themselves, or any reader-writer lock; sleeping ones are below.
+macro_rules! every_lock {
+    ($($(#[$doc:meta])+ $kind:ident = $id:literal, $name:literal, $side:ident $promise:ident $lock:ty { $($about:tt)* })+) => {
+        fn every_lock<P: Platform>()
+        where
+            P::U32: ConstZero,
+            P::U64: ConstZero,
+            P::LockWord: ConstZero,
+        {
+            $(every_lock!(@ $side $promise $kind $lock);)+
+        }
+    };
+    (@ spin guards $kind:ident $lock:ty) => { all::<$lock>() };
+    (@ $side:ident broken $kind:ident $lock:ty) => {};
+    (@ $side:ident over Mutex $lock:ty) => {};
+    (@ $side:ident $promise:ident $kind:ident $lock:ty) => { all_rw::<$lock>() };
 }
 
-fn every_lock<W: HostWord>() {
-    all::<RawTas<Host<W>>>();
-    all::<RawTicket<Host<W>>>();
-    all::<RawQSpinLock<Host<W>>>();
-    all::<RawPvQSpinLock<Host<W>>>();
-    all::<RawVirtTas<Host<W>>>();
-    all::<RawMcs<Host<W>>>();
-    all::<RawCna<Host<W>>>();
-    all::<RawPpcSpinLock<Host<W>>>();
-    all::<RawPpcQSpinLock<Host<W>>>();
-}
+pvlock::each_lock!(every_lock);
 
 #[test]
 fn portable_word() {
-    every_lock::<PortableWord<AtomicU32>>();
-    every_rwlock::<PortableWord<AtomicU32>>();
+    every_lock::<Host<PortableWord<AtomicU32>>>();
 }
 
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn byte_word() {
-    every_lock::<pvlock::word::ByteWord>();
-    every_rwlock::<pvlock::word::ByteWord>();
+    every_lock::<Host<pvlock::word::ByteWord>>();
 }
 
 /// Sleeping locks, which are more than four bytes.

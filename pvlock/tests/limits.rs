@@ -11,8 +11,8 @@ use host::Host;
 use lock_api::{RawMutex, RawRwLock};
 use pvlock::percpu::NodeRef;
 use pvlock::{
-    MAX_CPUS, MAX_NODES, RawQRwLock, RawQRwLock2014, RawQSpinLock, RawRwLock as _, RawRwSemXadd,
-    RawTicket, RawUnfairRwLock, rwlock, ticket,
+    LockKind, LockVisitor, MAX_CPUS, MAX_NODES, RawLock, RawQRwLock, RawQRwLock2014, RawQSpinLock,
+    RawRwLock as _, RawRwSemXadd, RawTicket, RawUnfairRwLock, RwLockVisitor, rwlock, ticket,
 };
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -184,6 +184,48 @@ fn tickets_of_many_threads_are_given_back() {
         }
     });
     assert_eq!(word(&lock).load(Relaxed), full);
+}
+
+/// More tries than any field of a lock word can count.
+const TRIES: u32 = 70_000;
+
+struct Untouched;
+
+impl LockVisitor<Host> for Untouched {
+    type Output = ();
+
+    fn visit<L: RawLock>(self) {
+        let lock = L::new();
+        lock.lock();
+        let before = word(&lock).load(Relaxed);
+        assert!((0..TRIES).all(|_| !lock.try_lock()));
+        assert_eq!(word(&lock).load(Relaxed), before);
+        lock.unlock();
+        assert!(!lock.is_locked());
+    }
+}
+
+impl RwLockVisitor<Host> for Untouched {
+    type Output = ();
+
+    fn visit<L: pvlock::RawRwLock>(self) {
+        let lock = L::new();
+        lock.write();
+        let before = word(&lock).load(Relaxed);
+        assert!((0..TRIES).all(|_| !lock.try_read() && !lock.try_write()));
+        assert_eq!(word(&lock).load(Relaxed), before);
+        lock.write_unlock();
+        assert!(!lock.is_locked());
+    }
+}
+
+/// What has given up is not counted, by any lock, however often it comes.
+#[test]
+fn tries_that_fail_fill_no_field() {
+    for kind in LockKind::ALL.iter().filter(|kind| !kind.traits().control) {
+        kind.visit::<Host, _>(Untouched);
+        kind.visit_rw::<Host, _>(Untouched);
+    }
 }
 
 #[test]

@@ -15,6 +15,7 @@
 //! | qspinlock    | 2 + 2               | up to 4     | 2,600      |
 //! | pv-qspinlock | 1 + 1               | any         | 5,700      |
 //! | pv-qspinlock | 2 + 2               | up to 3     | 5,600      |
+//! | any other    | 2 + 1               | up to 3     | -          |
 //!
 //! Two sections each are enough to queue behind somebody who queues, hence for the MCS handoff and
 //! for the advance of a halted waiter. Not explored: 2 + 2 without a bound (minutes for qspinlock;
@@ -38,11 +39,14 @@ mod readers;
 use loom::cell::UnsafeCell;
 use machine::{Explored, Loom, Mutation, U32, check, spawn};
 use pvlock::LockEvent::*;
+use pvlock::LockKind::{
+    self, Cna, Mcs, PpcQSpinLock, PpcSpinLock, PvQSpinLock, QSpinLock, Tas, Ticket, VirtTas,
+};
 use pvlock::atomic::{Atomic, Watch};
 use pvlock::qspinlock::pv::{HALTED, HASHED, RUNNING};
 use pvlock::{
-    Platform, RawCna, RawLock, RawMcs, RawPpcQSpinLock, RawPpcSpinLock, RawPvQSpinLock,
-    RawQSpinLock, RawTas, RawTicket, RawVirtTas,
+    LockVisitor, Platform, RawCna, RawLock, RawMcs, RawPpcQSpinLock, RawPpcSpinLock,
+    RawPvQSpinLock, RawQSpinLock, RawTas, RawTicket, RawVirtTas,
 };
 use std::panic::catch_unwind;
 use std::sync::Arc;
@@ -120,28 +124,41 @@ const DEADLOCK: &str = "deadlock";
 /// Somebody spins for ever.
 const LIVELOCK: &str = "exceeded maximum number of branches";
 
-#[test]
-fn tas() {
-    let explored = explore::<RawTas<Loom>>([2, 2], None);
-    assert!(explored.count(Contended) > 0);
+struct Exclusion {
+    rounds: [u32; 2],
+    preemptions: Option<usize>,
 }
 
-#[test]
-fn virt_tas() {
-    let explored = explore::<RawVirtTas<Loom>>([2, 2], None);
-    assert!(explored.count(Contended) > 0);
+impl LockVisitor<Loom> for Exclusion {
+    type Output = Explored;
+
+    fn visit<L: RawLock>(self) -> Explored {
+        explore::<L>(self.rounds, self.preemptions)
+    }
 }
 
+/// Every lock without a read side, but those of which more is asked below.
 #[test]
-fn ticket() {
-    let explored = explore::<RawTicket<Loom>>([2, 1], None);
-    assert!(explored.count(Contended) > 0);
-}
-
-#[test]
-fn mcs() {
-    let explored = explore::<RawMcs<Loom>>([2, 1], Some(4));
-    assert!(explored.count(Contended) > 0);
+fn every_lock_excludes() {
+    for &kind in LockKind::ALL {
+        let traits = kind.traits();
+        if kind.is_rw() || traits.sleeps || traits.control {
+            continue;
+        }
+        let (rounds, preemptions) = match kind {
+            Tas | VirtTas => ([2, 2], None),
+            Ticket => ([2, 1], None),
+            Mcs => ([2, 1], Some(4)),
+            PpcSpinLock | PpcQSpinLock | QSpinLock | PvQSpinLock | Cna => continue,
+            _ => ([2, 1], Some(3)),
+        };
+        let exclusion = Exclusion {
+            rounds,
+            preemptions,
+        };
+        let explored = kind.visit::<Loom, _>(exclusion);
+        assert!(explored.count(Contended) > 0, "{kind}");
+    }
 }
 
 /// A holder without a node has a successor, which finds it through the lock.

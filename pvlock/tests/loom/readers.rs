@@ -18,7 +18,7 @@
 use super::*;
 use Side::{Read, Write};
 use machine::HANDLER;
-use pvlock::{RawQRwLock, RawQRwLock2014, RawRwLock, RawUnfairRwLock};
+use pvlock::{RawQRwLock, RawQRwLock2014, RawRwLock, RawUnfairRwLock, RwLockVisitor};
 
 /// How a CPU takes the lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -85,9 +85,26 @@ fn found_rw<L: RawRwLock>(mutation: Mutation, sides: [Sides; 2], other: u32) -> 
     report_of(move || check(mutation, Some(4), move || share::<L>(sides, other)))
 }
 
+struct Sharing;
+
+impl RwLockVisitor<Loom> for Sharing {
+    type Output = ();
+
+    fn visit<L: RawRwLock>(self) {
+        explore_rw::<L>([&[Write, Read], &[Read, Write]], None);
+    }
+}
+
+/// Every reader-writer lock that spins, but those over a wait lock, which follow.
 #[test]
-fn rwlock() {
-    explore_rw::<Unfair>([&[Write, Read], &[Read, Write]], None);
+fn readers_share_and_writers_do_not() {
+    for &kind in LockKind::ALL {
+        let traits = kind.traits();
+        let over = kind.name().starts_with("qrwlock");
+        if !(over || traits.sleeps || traits.control) {
+            kind.visit_rw::<Loom, _>(Sharing);
+        }
+    }
 }
 
 #[test]

@@ -3,20 +3,16 @@
 use super::*;
 use pvlock::LockKind::{
     BustedRw, BustedStarve, BustedWakeup, QRwLock, QRwLock2014, QRwLock2014PvQSpinLock,
-    QRwLock2014Ticket, QRwLockPvQSpinLock, QRwLockTicket, RwLock,
+    QRwLock2014Ticket, QRwLockPvQSpinLock, QRwLockTicket,
 };
 
-const RW: [LockKind; 7] = [
-    RwLock,
-    QRwLock,
-    QRwLockTicket,
-    QRwLockPvQSpinLock,
-    QRwLock2014,
-    QRwLock2014Ticket,
-    QRwLock2014PvQSpinLock,
-];
+fn rw() -> impl Iterator<Item = LockKind> {
+    sound_kinds(true)
+}
 
-const HALTING: [LockKind; 2] = [QRwLockPvQSpinLock, QRwLock2014PvQSpinLock];
+fn halting() -> impl Iterator<Item = LockKind> {
+    rw().filter(|kind| kind.traits().halts)
+}
 
 /// vCPUs that read and write by turns, of which one in two begins with reading.
 fn mixed(kind: LockKind, vcpus: usize, rounds: usize) -> Config {
@@ -31,7 +27,7 @@ fn mixed(kind: LockKind, vcpus: usize, rounds: usize) -> Config {
 
 #[test]
 fn readers_share_and_writers_do_not_in_random_schedules() {
-    for kind in RW {
+    for kind in rw() {
         let mut sharing = 0;
         for seed in 0..40 {
             let vcpus = 3 + usize::try_from(seed % 3).unwrap();
@@ -47,7 +43,7 @@ fn readers_share_and_writers_do_not_in_random_schedules() {
 
 #[test]
 fn any_vcpu_preempted_at_any_step() {
-    for kind in RW {
+    for kind in rw() {
         for vcpu in 0..3 {
             preempted_everywhere::<Fine>(&mixed(kind, 3, 1), vcpu, |_| ());
         }
@@ -80,7 +76,7 @@ fn tries_succeed_exactly_if_nobody_is_in_the_way() {
         config.programs[0] = program;
         sound::<Fine>(&config).acquisitions.len()
     };
-    for kind in RW {
+    for kind in rw() {
         assert_eq!(alone(kind, vec![Op::Try(0), Op::TryRead(0)]), 2, "{kind}");
         let in_read = vec![Op::Read(0), Op::TryRead(0), Op::Try(0), Op::ReadUnlock(0)];
         assert_eq!(alone(kind, in_read), 2, "{kind}");
@@ -91,7 +87,7 @@ fn tries_succeed_exactly_if_nobody_is_in_the_way() {
 
 #[test]
 fn tries_among_others_in_random_schedules() {
-    for kind in RW {
+    for kind in rw() {
         let mut taken = 0;
         for seed in 0..60 {
             let mut config = mixed(kind, 4, 1).random(seed);
@@ -110,7 +106,7 @@ fn tries_among_others_in_random_schedules() {
 /// Halting waiters of the wait lock, with holders that are away for long.
 #[test]
 fn no_wake_up_is_lost() {
-    for kind in HALTING {
+    for kind in halting() {
         let (mut heads, mut nodes, mut kicks) = (0, 0, 0);
         for holder_at in [HOLDS, HOLDS + 1, HOLDS + 4] {
             for vcpu in 0..4 {
@@ -136,7 +132,7 @@ fn no_wake_up_is_lost() {
 
 #[test]
 fn a_forgotten_kick_of_the_wait_lock_is_a_deadlock() {
-    for kind in HALTING {
+    for kind in halting() {
         let mut config = Config::new(kind, 3, 1);
         config.preempt.push(Preempt {
             vcpu: 0,
@@ -166,7 +162,7 @@ fn interrupted_reader(kind: LockKind, at: u64) -> Config {
 
 #[test]
 fn readers_in_interrupts_pass_waiting_writers() {
-    for kind in RW {
+    for kind in rw() {
         let mut nested = 0;
         for writer_at in [1, 2, 3, 5, 8, u64::MAX] {
             for at in 0.. {
@@ -204,7 +200,7 @@ fn readers_in_interrupts_that_wait_their_turn_hang() {
 /// An interrupt at each step takes for writing another lock that others also use.
 #[test]
 fn interrupts_that_write_another_lock_at_any_step() {
-    for kind in RW {
+    for kind in rw() {
         let mut config = mixed(kind, 3, 1);
         config.locks = 2;
         config.programs[1] = [writes(1, 1), reads(0, 1), writes(1, 1)].concat();
