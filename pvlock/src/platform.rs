@@ -21,7 +21,7 @@ use core::sync::atomic::Ordering;
 /// without atomics because the same CPU releases it.
 ///
 /// # Safety
-/// A lock excludes others only as far as its machine is what it says. Whoever implements this promises:
+/// A lock excludes others only as far as its machine is what it says. An implementation promises:
 /// * **CPUs.** Contexts of execution that run at the same time have different [`cpu`](Self::cpu) numbers,
 ///   below [`MAX_CPUS`](crate::MAX_CPUS). That of a context stays the same while it is in a method of a
 ///   lock, and while it holds a lock. A number can be given to another context only when the first one

@@ -1,6 +1,6 @@
 //! `qrwlock`: the queued reader-writer spinlock, the fair one.
 //!
-//! Who cannot get in at once takes a *wait lock* first, and waits on the word while holding it. So
+//! A CPU that cannot get in at once takes a *wait lock* first, and waits on the word while holding it. So
 //! there is one waiter on the word at a time, and the order of the others is that of the wait lock `W`:
 //! a [`RawTicket`](crate::RawTicket), a [`RawQSpinLock`](crate::RawQSpinLock), or a
 //! [`RawPvQSpinLock`](crate::RawPvQSpinLock), which halts them.

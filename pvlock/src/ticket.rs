@@ -56,7 +56,7 @@ impl<P: Platform> RawTicket<P> {
             if serving(word) == mine {
                 return false;
             }
-            // (mine+1, s) -> (mine, s). Whoever is behind us gives back first.
+            // (mine+1, s) -> (mine, s). Those behind us give back first.
             let last = next(word) == mine.wrapping_add(1);
             let less = word.wrapping_sub(ONE_TICKET);
             if last

@@ -249,7 +249,7 @@ fn a_reader_that_waits_is_handed_the_lock() {
     assert!(handed > 0, "there was no need to hand over");
 }
 
-/// Whoever has waited for 4 ms and is woken demands the lock: it has it within 4 ms and a few sections.
+/// A task that has waited for 4 ms and is woken demands the lock: it has it within 4 ms and a few sections.
 #[test]
 fn no_writer_waits_for_much_longer_than_the_bound() {
     let bound = HANDOFF_NS / NS_PER_STEP;
@@ -361,7 +361,7 @@ fn a_spinner_behind_a_writer_that_has_no_name_yet_gets_on() {
     }
 }
 
-/// Scenario 10: the head of the spinners is preempted. Who is behind it leaves the queue, if it can know;
+/// Scenario 10: the head of the spinners is preempted. The one behind it leaves the queue, if it can know;
 /// else it waits for that vCPU, and gets the lock all the same.
 #[test]
 fn a_spinner_behind_a_preempted_one_leaves() {

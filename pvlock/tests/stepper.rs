@@ -19,10 +19,16 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "stepper/checker.rs"]
+mod checker;
+#[path = "stepper/cna.rs"]
+mod cna;
 #[path = "stepper/conformance.rs"]
 mod conformance;
 #[path = "stepper/nodes.rs"]
 mod nodes;
+#[path = "stepper/ppc.rs"]
+mod ppc;
 #[path = "stepper/readers.rs"]
 mod readers;
 #[path = "support/rng.rs"]
@@ -381,127 +387,6 @@ fn an_mcs_holder_without_a_node_has_successors() {
     }
 }
 
-/// Waiters 2 to 7 queue behind a holder and a pending waiter; the even ones are of one node.
-#[test]
-fn cna_serves_waiters_of_one_node_together() {
-    let mut config = Config::new(Cna, 8, 0);
-    config.numa_nodes = 2;
-    config.millisecond = 100_000;
-    let hold = |start, steps| {
-        let (start, steps) = (Op::Pause(start), Op::Pause(steps));
-        vec![start, Op::Lock(0), steps, Op::Unlock(0)]
-    };
-    config.programs = (0..8).map(|cpu| hold(20 * cpu, 40)).collect();
-    config.programs[0] = hold(0, 400);
-    let order = |config: &Config| -> Vec<usize> {
-        let outcome = sound::<Coarse>(config);
-        outcome.acquisitions.iter().map(|&(cpu, ..)| cpu).collect()
-    };
-    // 7, the last, cannot be moved; then the primary queue is empty.
-    assert_eq!(order(&config), [0, 1, 2, 4, 6, 7, 3, 5]);
-    let outcome = sound::<Coarse>(&config);
-    assert_eq!((outcome.count(CnaMoved), outcome.count(CnaFlushed)), (2, 0));
-
-    // On one node, and as natives, they are served as they came.
-    config.numa_nodes = 1;
-    assert_eq!(order(&config), [0, 1, 2, 3, 4, 5, 6, 7]);
-
-    // A head that finds the secondary queue too old puts it first.
-    config.numa_nodes = 2;
-    config.millisecond = 1_000;
-    config.programs[2] = hold(40, 400);
-    // (3 and 5 have a queue before them, of which 5 then moves 6.)
-    assert_eq!(order(&config), [0, 1, 2, 4, 3, 5, 7, 6]);
-    assert!(sound::<Coarse>(&config).count(CnaFlushed) > 0);
-}
-
-#[test]
-fn cna_loses_no_waiter_in_any_schedule() {
-    let (mut moved, mut flushed) = (0, 0);
-    for seed in 0..200 {
-        let mut config = Config::new(Cna, 6, 4).random(seed);
-        config.numa_nodes = 2 + seed % 2;
-        let fine = sound::<Fine>(&config);
-        let coarse = sound::<Coarse>(&config);
-        for outcome in [fine, coarse] {
-            assert_eq!(outcome.acquisitions.len(), 24, "seed {seed}");
-            moved += outcome.count(CnaMoved);
-            flushed += outcome.count(CnaFlushed);
-        }
-    }
-    assert!(moved > 0 && flushed > 0, "{moved} {flushed}");
-}
-
-/// Any of the vCPUs around the moved ones is descheduled at any of its steps.
-#[test]
-fn cna_loses_no_waiter_when_one_is_preempted() {
-    let mut moved = 0;
-    for vcpu in 0..5 {
-        let mut config = Config::new(Cna, 5, 2);
-        config.numa_nodes = 2;
-        config.preempt.push(Preempt {
-            vcpu: 0,
-            at: HOLDS,
-            steps: LONG,
-        });
-        preempted_everywhere::<Coarse>(&config, vcpu, |outcome| moved += outcome.count(CnaMoved));
-    }
-    assert!(moved > 0);
-}
-
-/// A holder that is away is found out, marked, and yielded to; the head at last stops thieves.
-#[test]
-fn ppc_waiters_yield_to_whom_they_wait_for() {
-    let events = [
-        PpcYieldOwner,
-        PpcYieldPrev,
-        PpcMustQueue,
-        PpcSteal,
-        PpcSleepy,
-    ];
-    let mut counts = [0; 5];
-    for kind in [PpcSpinLock, PpcQSpinLock] {
-        let mut config = Config::new(kind, 4, 3);
-        // One holds it for longer than anybody steals.
-        config.programs[0] = [Op::Lock(0), Op::Pause(600), Op::Unlock(0)].repeat(2);
-        for (vcpu, at) in (0..4).flat_map(|vcpu| (0..20).map(move |at| (vcpu, at * 60 + HOLDS))) {
-            config.preempt = vec![Preempt {
-                vcpu,
-                at,
-                steps: LONG,
-            }];
-            let outcome = sound::<Fine>(&config);
-            for (count, event) in counts.iter_mut().zip(events) {
-                *count += outcome.count(event);
-            }
-        }
-    }
-    assert!(counts.iter().all(|&count| count > 0), "{counts:?}");
-}
-
-/// How long vCPU 0 must hold a lock, in steps, for vCPU 1 to queue for it.
-fn steps_until_it_queues(numa_nodes: u64) -> u32 {
-    let queues = |hold: &u32| {
-        let mut config = Config::new(PpcQSpinLock, 2, 1);
-        config.numa_nodes = numa_nodes;
-        config.programs[0] = vec![Op::Lock(0), Op::Pause(*hold), Op::Unlock(0)];
-        !sound::<Coarse>(&config).arrivals.is_empty()
-    };
-    (1..1_000).find(queues).expect("nobody steals for ever")
-}
-
-/// A comer of the holder's node tries for 32 turns, one of another node for 4. A turn is a look and a pause.
-#[test]
-fn ppc_comers_from_another_node_queue_sooner() {
-    use pvlock::ppc::queued::{REMOTE_STEAL_TURNS, STEAL_TURNS};
-    let (near, far) = (steps_until_it_queues(1), steps_until_it_queues(2));
-    assert_eq!(near - far, 2 * (STEAL_TURNS - REMOTE_STEAL_TURNS));
-    assert!(
-        (2 * REMOTE_STEAL_TURNS..4 * REMOTE_STEAL_TURNS).contains(&far),
-        "{far}"
-    );
-}
-
 #[test]
 fn first_come_first_served() {
     // A thief has not queued.
@@ -528,80 +413,4 @@ fn sleeping_queues_are_overtaken() {
         stolen += outcome.count(PvLockStealing);
     }
     assert!(overtakes > 0 && stolen > 0, "{overtakes} {stolen}");
-}
-
-#[test]
-fn the_checker_catches_a_lock_that_excludes_nobody() {
-    let failure = run::<Fine>(&Config::new(Busted, 2, 1)).unwrap_err();
-    assert!(
-        matches!(failure, Failure::TwoHolders { lock: 0, .. }),
-        "{failure:?}"
-    );
-}
-
-#[test]
-fn a_forgotten_kick_is_a_deadlock() {
-    let mut config = Config::new(PvQSpinLock, 2, 1);
-    config.preempt.push(Preempt {
-        vcpu: 0,
-        at: HOLDS,
-        steps: LONG,
-    });
-    assert!(sound::<Fine>(&config).count(PvKickUnlock) > 0);
-    config.kick = Kick::Lost;
-    match run::<Fine>(&config) {
-        Err(Failure::Deadlock(who)) => {
-            assert!(
-                who.contains("vCPU 0: done") && who.contains("vCPU 1: halted"),
-                "{who}"
-            );
-        }
-        other => panic!("{other:?}"),
-    }
-}
-
-/// P2: without stickiness some schedule must lose the wake-up.
-#[test]
-fn a_kick_that_does_not_stick_is_a_deadlock() {
-    let mut config = Config::new(PvQSpinLock, 2, 1);
-    config.programs[0] = vec![Op::Lock(0), Op::Pause(40), Op::Unlock(0)];
-    let deadlocks = (0..40).filter(|&at| {
-        let preempt = vec![Preempt {
-            vcpu: 1,
-            at,
-            steps: LONG,
-        }];
-        let sticky = Config {
-            preempt,
-            ..config.clone()
-        };
-        sound::<Coarse>(&sticky);
-        let fleeting = Config {
-            kick: Kick::Fleeting,
-            ..sticky
-        };
-        matches!(run::<Coarse>(&fleeting), Err(Failure::Deadlock(_)))
-    });
-    assert!(deadlocks.count() > 0);
-}
-
-#[test]
-fn a_lock_never_released_is_a_livelock() {
-    let mut config = Config::new(Tas, 2, 1);
-    config.programs[0].truncate(1);
-    config.step_limit = 1000;
-    let failure = run::<Fine>(&config).unwrap_err();
-    assert!(matches!(failure, Failure::Livelock(_)), "{failure:?}");
-}
-
-#[test]
-fn a_release_too_many_is_reported_by_the_lock() {
-    let mut config = Config::new(PvQSpinLock, 1, 1);
-    config.order = Order::Script(vec![0; 8]);
-    config.programs[0] = vec![Op::Unlock(0)];
-    let failure = run::<Fine>(&config).unwrap_err();
-    assert!(
-        matches!(&failure, Failure::Panic(text) if text.contains("0x0")),
-        "{failure:?}"
-    );
 }

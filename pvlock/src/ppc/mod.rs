@@ -22,7 +22,7 @@ use crate::trace::TraceEvent;
 /// Turns of waiting after which a vCPU is suspected to be descheduled, if that is unknown.
 ///
 /// Such that waiting has cost as much as a yield in vain, which is a VM exit and a system call: 256
-/// turns of `pause` are 3 us where one takes 13 ns, 11 us where it takes 43 ns. Whoever stops then
+/// turns of `pause` are 3 us where one takes 13 ns, 11 us where it takes 43 ns. A waiter that stops then
 /// loses at most as much again as it would by knowing the future (the ski-rental bound). It is also
 /// what processors deem suspicious themselves: pause-loop exiting in KVM has a window of 4,096 cycles.
 pub const SUSPECT_TURNS: u32 = 256;

@@ -104,7 +104,7 @@ pub(super) fn sleep<P: Platform, L>(lock: &L, event: LockEvent, traced: bool) {
     }
 }
 
-/// Who is to be woken once the wait lock is free: one waiter that is to look again, or some that are
+/// The tasks to be woken once the wait lock is free: one waiter that is to look again, or some that are
 /// given the lock.
 #[must_use = "they sleep until run() is called"]
 pub(super) struct Wakes {

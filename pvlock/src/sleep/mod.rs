@@ -12,13 +12,13 @@
 //!   a sleep has begun; the queue lets one at a time do so.
 //! * [`list`]: the tasks that sleep, in the order in which they came, guarded by a *wait lock*: a
 //!   spinlock of any kind, by default the native qspinlock.
-//! * Who wakes others collects them under the wait lock and wakes them after it has let go of it, so
+//! * A task that wakes others collects them under the wait lock and wakes them after it has let go of it, so
 //!   that they do not run into it at once.
 //!
 //! # No lost wake-up
 //! A waiter sleeps while its [`Waiter::granted`](crate::wait::Waiter::granted) is [`ASLEEP`]. It writes
 //! that under the wait lock, after it has found under the same wait lock that it must wait; and it is in
-//! the list. Whoever releases the lock and sees that there are waiters takes the wait lock, and writes
+//! the list. A release that sees that there are waiters takes the wait lock, and writes
 //! [`WOKEN`] or [`GRANTED`]. So a wake-up cannot be lost even if what [`Platform::wake`] leaves behind is
 //! used up by another wait of the same CPU, such as that of a halting wait lock.
 //!

@@ -23,7 +23,7 @@
 //! (m,W*) --the last waiter leaves--> (m,-)            under the wait lock, as the owner
 //! ```
 //!
-//! Who finds the lock taken spins, in turn (OSQ), as long as the owner is on a CPU that is not known to
+//! A task that finds the lock taken spins, in turn (OSQ), as long as the owner is on a CPU that is not known to
 //! be preempted; then sleeps. The first waiter, once woken, spins beside the head of that queue. It is
 //! overtaken once at most: a release that finds `handoff` gives it the lock.
 //!

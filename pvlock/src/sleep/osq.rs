@@ -75,7 +75,7 @@ impl<P: Platform> Osq<P> {
         // Release: see the table.
         node::<P>(before).next.store(me, Release);
 
-        // Acquire pairs with the Release store in unlock(). Who is before us changes only when that one
+        // Acquire pairs with the Release store in unlock(). The one before us changes only when that one
         // leaves.
         let give_up = || P::need_resched() || preempted::<P>(mine.prev.load(Relaxed) - 1);
         P::spin_unless(&mine.locked, Acquire, |locked| locked != 0, give_up).is_some()

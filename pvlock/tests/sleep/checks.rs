@@ -37,7 +37,7 @@ impl Words {
     }
 }
 
-/// Who is where.
+/// Where each task is.
 struct Users {
     reading: u64,
     writing: Vec<usize>,
@@ -84,7 +84,7 @@ pub(crate) fn check(
         users.writing.is_empty() || users.reading == 0,
         "readers inside beside a writer",
     )?;
-    // Whoever holds the wait lock may be halfway.
+    // The holder of the wait lock may be halfway.
     let settled = words.wait == 0;
     let list = if settled {
         list(machine, &words)?
@@ -141,7 +141,7 @@ fn look(word: &impl pvlock::atomic::Watch<Value = u32>) -> u32 {
     word.load(std::sync::atomic::Ordering::Relaxed)
 }
 
-/// Whoever sleeps is known to somebody who will wake it.
+/// A sleeper is known to somebody who will wake it.
 fn sleepers(machine: &Machine, users: &Users, list: &[u32], settled: bool) -> Check {
     if users.asleep.is_empty() {
         return Ok(());

@@ -83,7 +83,7 @@ pub(crate) struct Config {
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     pub(crate) steps: Vec<u64>,
-    /// Who got in, how, and when.
+    /// Which task got in, how, and when.
     pub(crate) entries: Vec<(usize, Side, u64)>,
     /// Acquisitions that were given up.
     pub(crate) given_up: usize,

@@ -41,7 +41,7 @@
 //!   queues (`write`).
 //! * A release that leaves the lock free wakes the first in the list: a writer is told to try, a reader
 //!   is given the lock, and so are all readers in the list, up to 256 (`wake`).
-//! * Whoever has waited for [`HANDOFF_NS`] sets *handoff*: then nobody steals any more, and the first in
+//! * A task that has waited for [`HANDOFF_NS`] sets *handoff*: then nobody steals any more, and the first in
 //!   the list has it when those inside have left.
 //!
 //! # How long a writer waits

@@ -1,4 +1,4 @@
-//! Who does not get in at once, and who wakes them.
+//! Tasks that do not get in at once, and how they are woken.
 
 use super::{ACTIVE, MAX_READERS, READER, RawRwSemXadd, WAITING, WRITER, below};
 use crate::atomic::{Atomic, Watch};
@@ -204,7 +204,7 @@ impl<
         while below(self.count.fetch_add(READER, Acquire), WAITING) {
             let old = self.count.fetch_add(READER.wrapping_neg(), Relaxed);
             if old.wrapping_sub(READER) & ACTIVE != 0 {
-                // Who is in will wake.
+                // The one that is in will wake.
                 return Wakes::NONE;
             }
         }

@@ -1,4 +1,4 @@
-//! Who spins, and for how long.
+//! Which tasks spin, and for how long.
 //!
 //! | the owner is        | 3.16                       | 4.x                        | with `RSPIN`          |
 //! |---------------------|----------------------------|----------------------------|-----------------------|

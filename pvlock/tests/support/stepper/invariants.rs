@@ -125,7 +125,7 @@ impl<W: LockWord> View<'_, W> {
             within: false,
             held: self.held(lock),
         };
-        // Whoever has the wait lock is waiting, and nobody has it for long.
+        // The holder of the wait lock is waiting, and nobody has it for long.
         let wait = Place {
             within: true,
             held: false,
@@ -364,7 +364,7 @@ impl<W: LockWord> View<'_, W> {
                         entries == 0 || self.at_work(lock),
                         "a queued sleeper in the table",
                     )?;
-                    // Whoever made it head is about to advance it.
+                    // The one that made it head is about to advance it.
                     let head = nodes[index].locked.0.load(Relaxed) != 0;
                     that(
                         !head || self.at_work(lock),

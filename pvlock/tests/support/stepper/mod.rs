@@ -6,14 +6,16 @@
 
 mod atomics;
 mod invariants;
+mod scenario;
 mod schedule;
 mod subject;
 mod suite;
 
 pub(crate) use atomics::{Stepped, U32, U64};
-pub(crate) use schedule::{
-    Config, Interrupt, Kick, Op, Order, Preempt, When, reads, run, section, writes,
+pub(crate) use scenario::{
+    Config, Interrupt, Kick, Op, Order, Preempt, When, reads, section, writes,
 };
+pub(crate) use schedule::run;
 
 pub(crate) use suite::conform;
 
@@ -99,9 +101,9 @@ pub(crate) struct Outcome {
     pub(crate) trace: u64,
     /// Steps of each vCPU.
     pub(crate) steps: Vec<u64>,
-    /// Who got which lock, in order, and whether it had to queue. Readers too.
+    /// Which vCPU got which lock, in order, and whether it had to queue. Readers too.
     pub(crate) acquisitions: Vec<(usize, usize, bool)>,
-    /// Who queued for some lock, or took a ticket that was not served at once, in order.
+    /// Which vCPUs queued for some lock, or took a ticket that was not served at once, in order.
     pub(crate) arrivals: Vec<usize>,
     /// Acquisitions past the queue while somebody in it slept.
     pub(crate) overtakes: usize,
@@ -309,7 +311,7 @@ impl Machine {
         phases.remove(i);
     }
 
-    /// Who is where: one line per vCPU.
+    /// Where each vCPU is, a line for each.
     pub(crate) fn describe(&self) -> String {
         let line = |(cpu, vcpu): (usize, &Vcpu)| {
             format!(

@@ -1,6 +1,7 @@
 //! The conformance suite of `pvlock::conformance`, on this machine.
 
-use super::schedule::{Body, Config, panic_text, section};
+use super::scenario::{Config, section};
+use super::schedule::{Body, panic_text};
 use super::subject::{Exclusive, Shared, Subject};
 use super::{Failure, MACHINE, Machine, Resume, Stepper};
 use crate::rng::Rng;
