@@ -2,10 +2,10 @@
 //! workloads is charged for, and may suspend the vCPU until it has happened.
 #![allow(unsafe_code)] // The executing vCPU finds its machine through its thread.
 
-use crate::engine::event::{NS, Ps};
-use crate::engine::vcpu::HostStep;
-use crate::engine::{CallTimes, Engine, Use};
+use crate::engine::{Engine, Use};
+use crate::hypervisor::HostStep;
 use crate::simulation::Said;
+use crate::units::{NS, Ps};
 use corosensei::Yielder;
 use guest::Machine;
 use guest::abi::{Counter, VcpuArea, flags};
@@ -115,7 +115,7 @@ fn go_on() {
 /// Suspends the vCPU if it is too far ahead of the others.
 #[inline(always)]
 fn settle() {
-    if with(|e| e.is_ahead()) {
+    if with(|e| e.turn.is_ahead()) {
         with(Engine::computes);
         suspend();
     }
@@ -123,7 +123,7 @@ fn settle() {
 
 /// Suspends the vCPU until nobody else is before it: what it does next is done at this very moment.
 fn settle_exactly() {
-    while with(|e| e.is_ahead_at_all()) {
+    while with(|e| e.turn.is_ahead_at_all()) {
         with(Engine::computes);
         suspend();
     }
@@ -134,7 +134,7 @@ fn settle_exactly() {
 #[inline(always)]
 pub(crate) fn access(address: usize, how: Use) {
     let line = with(|e| {
-        let line = e.line_at(address);
+        let line = e.turn.line_at(address);
         if e.use_line(line, how) {
             None
         } else {
@@ -164,12 +164,12 @@ fn fetch(line: u32, how: Use) {
 
 /// Spins until what is at `address` may have changed, for `budget` at most; what is left of that.
 fn spin(address: usize, budget: Ps) -> Ps {
-    let line = with(|e| e.line_at(address));
+    let line = with(|e| e.turn.line_at(address));
     if !with(|e| e.has(line)) {
         // It has just been read, and no line has come: the word is not one that is charged for, and nobody
         // would tell of a change. It is looked at again and again, as on any machine.
         pause();
-        return budget.saturating_sub(with(|e| e.turn()));
+        return budget.saturating_sub(with(|e| e.turn_of_wait()));
     }
     settle_exactly();
     if with(|e| e.spin(line, budget)) {
@@ -189,26 +189,22 @@ fn pause() {
     settle();
 }
 
-fn times() -> CallTimes {
-    with(|e| e.times())
-}
-
 /// Computes for `time`.
 fn spend(time: Ps) {
-    with(|e| e.charge(time));
+    with(|e| e.turn.charge(time));
 }
 
 /// Leaves the guest.
 fn leave(why: HostStep) {
     settle_exactly();
-    with(|e| e.note_exit(why));
-    spend(times().exit);
+    with(|e| e.note(why));
+    spend(with(|e| e.times.exit_ns));
     settle_exactly();
 }
 
 fn come_back() {
-    with(|e| e.note_exit(HostStep::Enter));
-    spend(times().entry);
+    with(|e| e.note(HostStep::Enter));
+    spend(with(|e| e.times.entry_ns));
     with(Engine::refresh);
 }
 
@@ -219,7 +215,7 @@ fn just_fetched() -> Ps {
     let (area, there, took) = CURRENT.with(|current| current.fetched.take());
     let now = area != 0
         && area == CURRENT.with(|current| current.area.get())
-        && there == with(|e| e.local_ps());
+        && there == with(|e| e.turn.local());
     if now { took } else { 0 }
 }
 
@@ -236,7 +232,7 @@ impl<const TRACE: bool> Simulated<TRACE> {
     fn wait<W: Watch>(word: &W, budget: Ps) -> Ps {
         if Self::takes_each_turn() {
             Self::relax();
-            return budget.saturating_sub(with(|e| e.turn()));
+            return budget.saturating_sub(with(|e| e.turn_of_wait()));
         }
         spin(address_of(word), budget)
     }
@@ -274,7 +270,7 @@ unsafe impl<const TRACE: bool> Platform for Simulated<TRACE> {
     fn fence(order: Ordering) {
         // On x86 all but the full fence are for the compiler.
         if order == Ordering::SeqCst {
-            with(Engine::charge_modify);
+            with(|e| e.turn.charge_modify());
         }
     }
 
@@ -305,7 +301,7 @@ unsafe impl<const TRACE: bool> Platform for Simulated<TRACE> {
         mut done: impl FnMut(W::Value) -> bool,
         mut give_up: impl FnMut() -> bool,
     ) -> Option<W::Value> {
-        let turns = with(|e| e.turn()) * TURNS_UNTIL_ASKED;
+        let turns = with(|e| e.turn_of_wait()) * TURNS_UNTIL_ASKED;
         loop {
             let value = word.load(order);
             if done(value) {
@@ -324,7 +320,7 @@ unsafe impl<const TRACE: bool> Platform for Simulated<TRACE> {
         budget: &mut u32,
         mut done: impl FnMut(W::Value) -> bool,
     ) -> Option<W::Value> {
-        let turn = with(|e| e.turn());
+        let turn = with(|e| e.turn_of_wait());
         while *budget > 0 {
             *budget -= 1;
             let value = word.load(order);
@@ -356,12 +352,8 @@ unsafe impl<const TRACE: bool> Platform for Simulated<TRACE> {
         vcpu.count(Counter::Kicks, 1);
         if vcpu.header().params.flags & flags::DROP_KICKS == 0 {
             settle_exactly();
-            with(|e| {
-                let target = e.fellow(cpu);
-                e.kick(target);
-                e.note_kick();
-            });
-            spend(times().kick);
+            with(|e| e.kick_fellow(cpu));
+            spend(with(|e| e.times.kick_ns));
             with(Engine::refresh);
         }
     }
@@ -370,10 +362,7 @@ unsafe impl<const TRACE: bool> Platform for Simulated<TRACE> {
         let vcpu = Self::vcpu();
         vcpu.count(Counter::Yields, 1);
         leave(HostStep::ExitYield);
-        let yielded = with(|e| {
-            let target = e.fellow(cpu);
-            e.yield_to(target)
-        });
+        let yielded = with(|e| e.yield_to(cpu));
         for &counter in yielded.counters() {
             vcpu.count(counter, 1);
         }
@@ -388,9 +377,9 @@ unsafe impl<const TRACE: bool> Platform for Simulated<TRACE> {
     }
 
     fn now() -> u64 {
-        spend(times().clock);
+        spend(with(|e| e.times.clock_ns));
         settle();
-        with(|e| e.clock_ns())
+        with(|e| e.turn.local() / NS)
     }
 
     fn numa_node(cpu: u32) -> u32 {
@@ -456,7 +445,7 @@ unsafe impl<const TRACE: bool> Platform for Simulated<TRACE> {
 
     fn lock_key<L>(lock: &L) -> u64 {
         // Where it is in the region, which is the same in every process.
-        (address_of(lock) - with(|e| e.base())) as u64
+        (address_of(lock) - with(|e| e.turn.base())) as u64
     }
 }
 
@@ -481,7 +470,7 @@ impl<const TRACE: bool> Machine for Simulated<TRACE> {
     fn work(units: u64) {
         let fetched = just_fetched();
         if units > 0 {
-            with(|e| e.charge_beside(units, fetched));
+            with(|e| e.turn.charge_beside(units, fetched));
             settle();
         }
     }
@@ -491,9 +480,9 @@ impl<const TRACE: bool> Machine for Simulated<TRACE> {
     }
 
     fn touches<T>(data: &T, write: bool) {
-        let asked = with(|e| e.local_ps());
+        let asked = with(|e| e.turn.local());
         access(address_of(data), if write { Use::Store } else { Use::Load });
-        let there = with(|e| e.local_ps());
+        let there = with(|e| e.turn.local());
         let mut took = there - asked;
         if took > LONGEST_FETCH {
             took = 0;
@@ -502,7 +491,7 @@ impl<const TRACE: bool> Machine for Simulated<TRACE> {
     }
 
     fn hold_off(ns: u32) {
-        away(u64::from(ns) + times().slack / NS);
+        away(u64::from(ns) + with(|e| e.times.timer_slack_ns) / NS);
     }
 
     fn log(message: &str) {

@@ -1,17 +1,19 @@
 //! A machine that can be used: its VMs, its clock, and what its vCPUs have done.
 #![allow(unsafe_code)] // Programs use the machine that runs them, in turn with it.
 
-use crate::engine::event::NS;
-use crate::engine::vcpu::{HostStep, Switch, VcpuStats};
 use crate::engine::{Engine, EngineStats, NewVcpu};
+use crate::hypervisor::HostStep;
 use crate::platform::{self, Simulated};
 use crate::schedule::Rule;
+use crate::scheduler::Switch;
 use crate::spec::Spec;
+use crate::units::NS;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, stack::Stack};
 use guest::abi::{Layout, TaskArea};
 use guest::workload;
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
@@ -95,6 +97,21 @@ pub enum Said {
     Panicked(String),
     /// For the log.
     Log(String),
+}
+
+/// What a vCPU has had.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VcpuStats {
+    /// Time on a CPU, ns.
+    pub cpu_ns: u64,
+    /// Time in which it wanted to run and could not, ns.
+    pub queued_ns: u64,
+    /// Times it gave up its CPU.
+    pub voluntary_switches: u64,
+    /// Times it lost its CPU.
+    pub involuntary_switches: u64,
+    /// Times it left the guest, by reason.
+    pub exits: BTreeMap<&'static str, u64>,
 }
 
 /// A simulated machine with its VMs.
