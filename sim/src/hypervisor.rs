@@ -1,9 +1,9 @@
 //! What the hypervisor knows of each vCPU, and decides when it leaves the guest: halts and how long to poll for
 //! their end, kicks, yields, and exits of loops that pause for too long.
 
+use crate::parameters::Costs;
 use crate::schedule::Rule;
 use crate::scheduler::State;
-use crate::spec::Costs;
 use crate::units::{NS, Ps, per_1024, times};
 use guest::abi::Counter;
 use std::collections::BTreeMap;

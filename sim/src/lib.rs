@@ -12,8 +12,11 @@ mod agenda;
 mod atomics;
 mod coherence;
 mod engine;
+mod executing;
 mod hypervisor;
 mod needs;
+mod outcome;
+mod parameters;
 mod platform;
 pub mod presets;
 mod schedule;
@@ -26,10 +29,10 @@ mod units;
 
 pub use engine::EngineStats;
 pub use hypervisor::HostStep;
+pub use outcome::{Outcome, Said, VcpuStats};
+pub use parameters::{Costs, PARAMETERS, Parameter, Unit};
 pub use schedule::Rule;
 pub use scheduler::{Switch, SwitchKind};
-pub use simulation::{
-    Options, Outcome, STACK_BYTES, Said, SimError, Simulation, VcpuStats, VmConfig,
-};
-pub use spec::{Costs, MAX_CPUS, PARAMETERS, Parameter, Spec, SpecError, Unit, parameter};
+pub use simulation::{Options, STACK_BYTES, SimError, Simulation, VmConfig};
+pub use spec::{MAX_CPUS, Spec, SpecError, parameter};
 pub use text::read_text;

@@ -1,6 +1,6 @@
 //! Where the CPUs are, and how far from each other.
 
-use crate::spec::{Costs, whole};
+use crate::parameters::{Costs, whole};
 use crate::units::{Ps, ps};
 
 /// Where a CPU is: all numbers count from 0.

@@ -32,7 +32,7 @@ macro_rules! times {
         }
 
         impl $type {
-            pub(crate) fn new(costs: &$crate::spec::Costs) -> Self {
+            pub(crate) fn new(costs: &$crate::parameters::Costs) -> Self {
                 Self { $($name: $crate::units::ps(costs.$name),)+ }
             }
         }

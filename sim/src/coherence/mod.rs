@@ -1,4 +1,4 @@
-//! Cache lines: who has a copy, who asks for one, and what that takes.
+//! Cache lines: which CPUs have a copy, which vCPUs ask for one, and what that takes.
 //!
 //! | a CPU has the line        | read                    | write, or read-modify-write               |
 //! |---------------------------|-------------------------|-------------------------------------------|
@@ -7,15 +7,15 @@
 //! | not                       | request: it is shared   | request: it moves here                    |
 //!
 //! Requests for a line are granted one after the other; only reads of a line that is shared already
-//! overlap, each keeping the line busy for [`read_busy_ns`](crate::spec::Costs::read_busy_ns). Until a
+//! overlap, each keeping the line busy for [`read_busy_ns`](crate::parameters::Costs::read_busy_ns). Until a
 //! request is granted the line stays where it is, and the CPU that has it goes on hitting it. Requests from
 //! the socket that has the line pass those of others, but only
-//! [`burst`](crate::spec::Costs::burst) in a row.
+//! [`burst`](crate::parameters::Costs::burst) in a row.
 
 mod line;
 
 use crate::agenda::{Agenda, What};
-use crate::spec::{Costs, whole};
+use crate::parameters::{Costs, whole};
 use crate::topology::Topology;
 use crate::units::{Ps, times};
 use line::{Hot, Line};

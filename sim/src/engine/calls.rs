@@ -1,10 +1,13 @@
 //! What programs ask and tell the machine about themselves.
 
 use super::Engine;
-use crate::simulation::{Outcome, STACK_RESERVE, Said};
+use crate::outcome::{Outcome, Said};
 use corosensei::Yielder;
 use corosensei::stack::Stack;
 use std::sync::atomic::Ordering::Relaxed;
+
+/// Bytes that must be left of a stack whenever a vCPU waits.
+const STACK_RESERVE: usize = 32 << 10;
 
 impl Engine {
     /// The executing vCPU has begun: the address of its area.

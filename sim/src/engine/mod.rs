@@ -21,9 +21,9 @@ mod turn;
 use crate::agenda::{Agenda, Chance, What};
 use crate::coherence::Coherence;
 use crate::hypervisor::Hypervisor;
+use crate::outcome::Outcome;
 use crate::schedule::Rule;
 use crate::scheduler::Scheduler;
-use crate::simulation::Outcome;
 use crate::spec::Spec;
 use crate::topology::Topology;
 use crate::units::{Ps, per_1024, times};
@@ -189,7 +189,7 @@ impl Engine {
         let cpu = self.scheduler.cpu_of(vcpu);
         debug_assert_eq!(self.scheduler.current(cpu), Some(vcpu));
         let window = self.tenants[execution.vm as usize].window;
-        crate::platform::set_current(execution.area, execution.yielder);
+        crate::executing::set_current(execution.area, execution.yielder);
         self.turn.begin(vcpu, cpu, window, self.agenda.now);
         self.refresh();
         if self.topology.threads() > 1 {

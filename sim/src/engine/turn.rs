@@ -1,7 +1,7 @@
 //! The vCPU that executes: its clock, how far that may run ahead, what it sees, and how fast it is.
 
+use crate::parameters::Costs;
 use crate::scheduler::State;
-use crate::spec::Costs;
 use crate::units::{Ps, times};
 
 /// Bytes of a line.

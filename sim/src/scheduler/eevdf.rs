@@ -2,7 +2,7 @@
 
 use super::cpu::Cpu;
 use super::policy::Policy;
-use crate::spec::Costs;
+use crate::parameters::Costs;
 use crate::units::{Ps, times};
 
 times!(Times {

@@ -10,7 +10,7 @@ pub(crate) use thread::State;
 pub use thread::{Switch, SwitchKind};
 
 use crate::agenda::{Agenda, What};
-use crate::spec::Costs;
+use crate::parameters::Costs;
 use crate::topology::Topology;
 use crate::units::{NS, Ps, times};
 use cpu::Cpu;
