@@ -6,7 +6,7 @@
 //! are for that.
 
 use crate::engine::Use;
-use crate::platform::access;
+use crate::executing::access;
 use pvlock::atomic::{Atomic, ConstZero, Watch};
 use pvlock::word::{Field, LockWord};
 use std::ptr;

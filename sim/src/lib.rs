@@ -8,19 +8,31 @@
 //! A machine is a [`Spec`], of which there are [presets]; a [`Simulation`] of it runs VMs whose
 //! memory is laid out as that of any other machine (`guest::abi`).
 
+mod agenda;
 mod atomics;
+mod coherence;
 mod engine;
+mod executing;
+mod hypervisor;
 mod needs;
+mod outcome;
+mod parameters;
 mod platform;
 pub mod presets;
 mod schedule;
+mod scheduler;
 mod simulation;
 mod spec;
 mod text;
+mod topology;
+mod units;
 
 pub use engine::EngineStats;
-pub use engine::vcpu::{HostStep, Switch, SwitchKind, VcpuStats};
+pub use hypervisor::HostStep;
+pub use outcome::{Outcome, Said, VcpuStats};
+pub use parameters::{Costs, PARAMETERS, Parameter, Unit};
 pub use schedule::Rule;
-pub use simulation::{Options, Outcome, STACK_BYTES, Said, SimError, Simulation, VmConfig};
-pub use spec::{Costs, MAX_CPUS, PARAMETERS, Parameter, Spec, SpecError, Unit, parameter};
+pub use scheduler::{Switch, SwitchKind};
+pub use simulation::{Options, STACK_BYTES, SimError, Simulation, VmConfig};
+pub use spec::{MAX_CPUS, Spec, SpecError, parameter};
 pub use text::read_text;

@@ -1,6 +1,7 @@
 //! What parameters need of the machine to have any effect.
 
-use crate::spec::{Costs, Parameter, Spec, SpecError, parameter};
+use crate::parameters::{Costs, Parameter};
+use crate::spec::{Spec, SpecError, parameter};
 
 /// What a parameter needs.
 #[derive(Clone, Copy, Debug)]

@@ -1,12 +1,15 @@
 //! The platform of a simulated vCPU: every atomic operation, wait and hypercall of the locks and of the
 //! workloads is charged for, and may suspend the vCPU until it has happened.
-#![allow(unsafe_code)] // The executing vCPU finds its machine through its thread.
+#![allow(unsafe_code)] // A vCPU's area is given by its address.
 
-use crate::engine::event::{NS, Ps};
-use crate::engine::vcpu::HostStep;
-use crate::engine::{CallTimes, Engine, Use};
-use crate::simulation::Said;
-use corosensei::Yielder;
+use crate::engine::Engine;
+use crate::executing::{
+    self, address_of, away, come_back, just_fetched, leave, pause, settle, settle_exactly, spend,
+    spin, suspend, with,
+};
+use crate::hypervisor::HostStep;
+use crate::outcome::Said;
+use crate::units::{NS, Ps};
 use guest::Machine;
 use guest::abi::{Counter, VcpuArea, flags};
 use guest::machine::{native, vcpu_at};
@@ -14,214 +17,10 @@ use pvlock::atomic::Watch;
 use pvlock::pv_hash::HashSlot;
 use pvlock::wait::Waiter;
 use pvlock::{LockEvent, PerCpu, Platform, TraceEvent};
-use std::cell::Cell;
-use std::ptr;
 use std::sync::atomic::Ordering;
-
-struct Current {
-    engine: Cell<*mut Engine>,
-    area: Cell<usize>,
-    yielder: Cell<*const Yielder<(), ()>>,
-    /// The vCPU that has fetched data last, when it was there, and how long that took.
-    fetched: Cell<(usize, Ps, Ps)>,
-}
 
 /// Turns of a wait after which it is asked again whether to give up, for reasons that are no word's value.
 const TURNS_UNTIL_ASKED: Ps = 64;
-
-/// What takes longer than this was not the fetch of a line: the vCPU was off its CPU meanwhile.
-const LONGEST_FETCH: Ps = 100_000 * NS;
-
-thread_local! {
-    static CURRENT: Current = const {
-        Current {
-            engine: Cell::new(ptr::null_mut()),
-            area: Cell::new(0),
-            yielder: Cell::new(ptr::null()),
-            fetched: Cell::new((0, 0, 0)),
-        }
-    };
-}
-
-/// `engine` is about to run on this thread; returns what ran before.
-pub(crate) fn enter(engine: *mut Engine) -> *mut Engine {
-    CURRENT.with(|current| current.engine.replace(engine))
-}
-
-/// The vCPU with this area, which suspends itself by `yielder`, is about to execute.
-#[inline(always)]
-pub(crate) fn set_current(area: usize, yielder: *const Yielder<(), ()>) {
-    CURRENT.with(|current| {
-        current.area.set(area);
-        current.yielder.set(yielder);
-    });
-}
-
-/// The executing vCPU begins; it suspends itself by `yielder`.
-pub(crate) fn begin(yielder: &Yielder<(), ()>) {
-    let yielder = ptr::from_ref(yielder);
-    let area = with(|e| e.begins(yielder));
-    set_current(area, yielder);
-}
-
-/// The executing vCPU ends, or has panicked with that message.
-pub(crate) fn end(outcome: Result<(), String>) {
-    settle_exactly();
-    with(|e| {
-        e.says(match outcome {
-            Ok(()) => Said::Done,
-            Err(message) => Said::Panicked(message),
-        });
-    });
-}
-
-/// The executing vCPU's machine.
-#[inline(always)]
-fn with<R>(f: impl FnOnce(&mut Engine) -> R) -> R {
-    let engine = CURRENT.with(|current| current.engine.get());
-    // SAFETY: set by `Simulation::run_until` for as long as programs execute, and programs are all that
-    // calls this; `f` does not suspend, so this is the only reference.
-    f(unsafe { &mut *engine })
-}
-
-/// Lets the machine go on until it is this vCPU's turn again.
-#[inline(never)]
-fn suspend() {
-    let here = 0_u8;
-    let at = ptr::from_ref(&here).addr();
-    if with(|e| e.stack_is_low(at)) {
-        give_up("its stack is used up");
-    }
-    go_on();
-}
-
-/// The executing vCPU says why it cannot go on, and never does. A panic would need more stack, and a task
-/// has nobody to catch it.
-#[cold]
-fn give_up(why: &str) -> ! {
-    with(|e| e.says(Said::Panicked(why.to_owned())));
-    loop {
-        with(Engine::halt);
-        go_on();
-    }
-}
-
-fn go_on() {
-    let yielder = CURRENT.with(|current| current.yielder.get());
-    // SAFETY: a program sets it to its own when it begins, and the machine whenever it goes on.
-    unsafe { &*yielder }.suspend(());
-}
-
-/// Suspends the vCPU if it is too far ahead of the others.
-#[inline(always)]
-fn settle() {
-    if with(|e| e.is_ahead()) {
-        with(Engine::computes);
-        suspend();
-    }
-}
-
-/// Suspends the vCPU until nobody else is before it: what it does next is done at this very moment.
-fn settle_exactly() {
-    while with(|e| e.is_ahead_at_all()) {
-        with(Engine::computes);
-        suspend();
-    }
-    with(Engine::synchronize);
-}
-
-/// The executing vCPU uses what is at `address`.
-#[inline(always)]
-pub(crate) fn access(address: usize, how: Use) {
-    let line = with(|e| {
-        let line = e.line_at(address);
-        if e.use_line(line, how) {
-            None
-        } else {
-            Some(line)
-        }
-    });
-    if let Some(line) = line {
-        fetch(line, how);
-    }
-}
-
-#[inline(never)]
-fn fetch(line: u32, how: Use) {
-    settle_exactly();
-    let there = with(|e| {
-        let there = e.use_line(line, how);
-        if !there {
-            e.ask_for(line, how);
-        }
-        there
-    });
-    if !there {
-        suspend();
-        with(|e| e.line_is_here(how));
-    }
-}
-
-/// Spins until what is at `address` may have changed, for `budget` at most; what is left of that.
-fn spin(address: usize, budget: Ps) -> Ps {
-    let line = with(|e| e.line_at(address));
-    if !with(|e| e.has(line)) {
-        // It has just been read, and no line has come: the word is not one that is charged for, and nobody
-        // would tell of a change. It is looked at again and again, as on any machine.
-        pause();
-        return budget.saturating_sub(with(|e| e.turn()));
-    }
-    settle_exactly();
-    if with(|e| e.spin(line, budget)) {
-        suspend();
-        return with(|e| e.spin_left());
-    }
-    budget
-}
-
-/// One turn of a busy-wait loop.
-fn pause() {
-    if with(Engine::pause) {
-        settle_exactly();
-        with(Engine::leave_for_pause);
-        with(Engine::refresh);
-    }
-    settle();
-}
-
-fn times() -> CallTimes {
-    with(|e| e.times())
-}
-
-/// Computes for `time`.
-fn spend(time: Ps) {
-    with(|e| e.charge(time));
-}
-
-/// Leaves the guest.
-fn leave(why: HostStep) {
-    settle_exactly();
-    with(|e| e.note_exit(why));
-    spend(times().exit);
-    settle_exactly();
-}
-
-fn come_back() {
-    with(|e| e.note_exit(HostStep::Enter));
-    spend(times().entry);
-    with(Engine::refresh);
-}
-
-/// How long it took to fetch the data that has just come. Work that begins now has been done meanwhile: nothing
-/// of it depends on the data, so that a CPU which executes out of order, and writes by way of a buffer, does
-/// not wait for it.
-fn just_fetched() -> Ps {
-    let (area, there, took) = CURRENT.with(|current| current.fetched.take());
-    let now = area != 0
-        && area == CURRENT.with(|current| current.area.get())
-        && there == with(|e| e.local_ps());
-    if now { took } else { 0 }
-}
 
 /// A simulated vCPU. `TRACE`: the steps of acquisitions are seen.
 pub(crate) struct Simulated<const TRACE: bool>;
@@ -236,16 +35,13 @@ impl<const TRACE: bool> Simulated<TRACE> {
     fn wait<W: Watch>(word: &W, budget: Ps) -> Ps {
         if Self::takes_each_turn() {
             Self::relax();
-            return budget.saturating_sub(with(|e| e.turn()));
+            return budget.saturating_sub(with(|e| e.turn_of_wait()));
         }
         spin(address_of(word), budget)
     }
 }
 
-fn address_of<T>(object: &T) -> usize {
-    ptr::from_ref(object).addr()
-}
-
+#[deny(clippy::missing_trait_methods)] // What is new there is to be decided on here.
 // SAFETY: a vCPU's number and all storage are those of its area in the region, as in the guest image. vCPUs
 // take turns on one thread, so every access is one step, in one order for all. A vCPU that panics says so
 // and never goes on; so do the others of its VM then, as far as they wait for it.
@@ -274,7 +70,7 @@ unsafe impl<const TRACE: bool> Platform for Simulated<TRACE> {
     fn fence(order: Ordering) {
         // On x86 all but the full fence are for the compiler.
         if order == Ordering::SeqCst {
-            with(Engine::charge_modify);
+            with(|e| e.turn.charge_modify());
         }
     }
 
@@ -305,7 +101,7 @@ unsafe impl<const TRACE: bool> Platform for Simulated<TRACE> {
         mut done: impl FnMut(W::Value) -> bool,
         mut give_up: impl FnMut() -> bool,
     ) -> Option<W::Value> {
-        let turns = with(|e| e.turn()) * TURNS_UNTIL_ASKED;
+        let turns = with(|e| e.turn_of_wait()) * TURNS_UNTIL_ASKED;
         loop {
             let value = word.load(order);
             if done(value) {
@@ -324,7 +120,7 @@ unsafe impl<const TRACE: bool> Platform for Simulated<TRACE> {
         budget: &mut u32,
         mut done: impl FnMut(W::Value) -> bool,
     ) -> Option<W::Value> {
-        let turn = with(|e| e.turn());
+        let turn = with(|e| e.turn_of_wait());
         while *budget > 0 {
             *budget -= 1;
             let value = word.load(order);
@@ -356,12 +152,8 @@ unsafe impl<const TRACE: bool> Platform for Simulated<TRACE> {
         vcpu.count(Counter::Kicks, 1);
         if vcpu.header().params.flags & flags::DROP_KICKS == 0 {
             settle_exactly();
-            with(|e| {
-                let target = e.fellow(cpu);
-                e.kick(target);
-                e.note_kick();
-            });
-            spend(times().kick);
+            with(|e| e.kick_fellow(cpu));
+            spend(with(|e| e.times.kick_ns));
             with(Engine::refresh);
         }
     }
@@ -370,10 +162,7 @@ unsafe impl<const TRACE: bool> Platform for Simulated<TRACE> {
         let vcpu = Self::vcpu();
         vcpu.count(Counter::Yields, 1);
         leave(HostStep::ExitYield);
-        let yielded = with(|e| {
-            let target = e.fellow(cpu);
-            e.yield_to(target)
-        });
+        let yielded = with(|e| e.yield_to(cpu));
         for &counter in yielded.counters() {
             vcpu.count(counter, 1);
         }
@@ -388,9 +177,14 @@ unsafe impl<const TRACE: bool> Platform for Simulated<TRACE> {
     }
 
     fn now() -> u64 {
-        spend(times().clock);
+        spend(with(|e| e.times.clock_ns));
         settle();
-        with(|e| e.clock_ns())
+        with(|e| e.turn.local() / NS)
+    }
+
+    /// The clock counts nanoseconds.
+    fn ticks(ns: u64) -> u64 {
+        ns
     }
 
     fn numa_node(cpu: u32) -> u32 {
@@ -456,15 +250,8 @@ unsafe impl<const TRACE: bool> Platform for Simulated<TRACE> {
 
     fn lock_key<L>(lock: &L) -> u64 {
         // Where it is in the region, which is the same in every process.
-        (address_of(lock) - with(|e| e.base())) as u64
+        (address_of(lock) - with(|e| e.turn.base())) as u64
     }
-}
-
-/// The vCPU is off its CPU for `ns`.
-fn away(ns: u64) {
-    leave(HostStep::ExitPreempt);
-    with(|e| e.stay_away(ns));
-    suspend();
 }
 
 impl<const TRACE: bool> Machine for Simulated<TRACE> {
@@ -472,16 +259,15 @@ impl<const TRACE: bool> Machine for Simulated<TRACE> {
 
     #[inline(always)]
     fn vcpu() -> &'static VcpuArea {
-        let area = CURRENT.with(|current| current.area.get());
         // SAFETY: the machine has set it to that of the vCPU that executes, whose region outlives it.
-        unsafe { vcpu_at(area) }
+        unsafe { vcpu_at(executing::area()) }
     }
 
     /// A unit is a picosecond.
     fn work(units: u64) {
         let fetched = just_fetched();
         if units > 0 {
-            with(|e| e.charge_beside(units, fetched));
+            with(|e| e.turn.charge_beside(units, fetched));
             settle();
         }
     }
@@ -491,18 +277,11 @@ impl<const TRACE: bool> Machine for Simulated<TRACE> {
     }
 
     fn touches<T>(data: &T, write: bool) {
-        let asked = with(|e| e.local_ps());
-        access(address_of(data), if write { Use::Store } else { Use::Load });
-        let there = with(|e| e.local_ps());
-        let mut took = there - asked;
-        if took > LONGEST_FETCH {
-            took = 0;
-        }
-        CURRENT.with(|current| current.fetched.set((current.area.get(), there, took)));
+        executing::touch(address_of(data), write);
     }
 
     fn hold_off(ns: u32) {
-        away(u64::from(ns) + times().slack / NS);
+        away(u64::from(ns) + with(|e| e.times.timer_slack_ns) / NS);
     }
 
     fn log(message: &str) {

@@ -1,12 +1,15 @@
 //! A machine that can be used: its VMs, its clock, and what its vCPUs have done.
 #![allow(unsafe_code)] // Programs use the machine that runs them, in turn with it.
 
-use crate::engine::event::NS;
-use crate::engine::vcpu::{HostStep, Switch, VcpuStats};
 use crate::engine::{Engine, EngineStats, NewVcpu};
-use crate::platform::{self, Simulated};
+use crate::executing;
+use crate::hypervisor::HostStep;
+use crate::outcome::{Outcome, VcpuStats};
+use crate::platform::Simulated;
 use crate::schedule::Rule;
+use crate::scheduler::Switch;
 use crate::spec::Spec;
+use crate::units::NS;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, stack::Stack};
 use guest::abi::{Layout, TaskArea};
@@ -22,9 +25,6 @@ pub const STACK_BYTES: usize = 512 << 10;
 
 /// Bytes of the stack of a task that is not the first of its vCPU, which has the vCPU's.
 const TASK_STACK_BYTES: usize = 128 << 10;
-
-/// Bytes that must be left of a stack whenever a vCPU waits.
-pub(crate) const STACK_RESERVE: usize = 32 << 10;
 
 /// How to simulate.
 #[derive(Clone, Debug, Default)]
@@ -73,28 +73,6 @@ pub enum SimError {
     /// No memory for a stack.
     #[error("cannot map the stack of a simulated vCPU: {0}; use fewer vCPUs, or raise 'ulimit -v'")]
     Stack(#[source] io::Error),
-}
-
-/// Something that a vCPU has to say.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
-    /// The VM.
-    pub vm: usize,
-    /// Its vCPU.
-    pub vcpu: usize,
-    /// What.
-    pub what: Said,
-}
-
-/// What a vCPU says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
-    /// It has ended.
-    Done,
-    /// It has panicked, with this message.
-    Panicked(String),
-    /// For the log.
-    Log(String),
 }
 
 /// A simulated machine with its VMs.
@@ -164,9 +142,9 @@ impl Simulation {
                 workload::run::<Simulated<false>>
             };
             let program = Coroutine::with_stack(stack, move |yielder, ()| {
-                platform::begin(yielder);
+                executing::begin(yielder);
                 let outcome = catch_unwind(AssertUnwindSafe(body));
-                platform::end(outcome.map_err(|payload| message_of(&*payload)));
+                executing::end(outcome.map_err(|payload| message_of(&*payload)));
             });
             self.engine_mut().add_vcpu(NewVcpu {
                 program: Some(program),
@@ -208,11 +186,11 @@ impl Simulation {
 
     /// Lets `ns` nanoseconds have passed since the machine was switched on.
     pub fn run_until(&mut self, ns: u64) {
-        let before = platform::enter(self.engine);
+        let before = executing::enter(self.engine);
         // SAFETY: the engine is valid, and `&mut self` says that nobody else uses it. Programs have no
-        // reference into it while they are suspended: see `platform::with`.
+        // reference into it while they are suspended: see `executing::with`.
         unsafe { Engine::run(self.engine, ns.saturating_mul(NS)) };
-        platform::enter(before);
+        executing::enter(before);
     }
 
     /// Once `interrupt` is set, the machine stands still, for good: [`Self::run_until`] returns soon, and

@@ -1,4 +1,4 @@
-//! A VM that will never go on is seen at once, with who waits for what; one that merely waits is not taken
+//! A VM that will never go on is seen at once, with what each vCPU waits for; one that merely waits is not taken
 //! for it.
 
 #![allow(clippy::unwrap_used)] // A test fails by panicking.

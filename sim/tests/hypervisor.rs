@@ -343,7 +343,7 @@ fn a_pause_loop_exit_gives_the_cpu_to_one_that_waits_for_it() {
 
 #[test]
 fn a_directed_yield_makes_its_target_the_next_on_the_cpu() {
-    // On one CPU: whoever finds the lock held yields to its holder, past the third.
+    // On one CPU: a vCPU that finds the lock held yields to its holder, past the third.
     let mut params = spin("ppc-spinlock", 3);
     (params.critical_ns, params.outside_ns) = (2300 * US, 10 * US);
     let mut lab = traced(&exact(&[]), params, &pinned(3, 1), Vec::new());

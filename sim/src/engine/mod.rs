@@ -1,57 +1,49 @@
 //! The machine at work: takes what is to happen in the order of time, and lets vCPUs execute.
 //!
-//! A vCPU is a coroutine. Executing, it has a clock of its own (`local`), which runs ahead of the
+//! The engine owns the clock and what is arranged ([`Agenda`]), the programs, and the parts of the machine:
+//! [`Coherence`], [`Scheduler`] and [`Hypervisor`], which know nothing of each other. It tells each part what
+//! happens, and does to the others what follows from the answer.
+//!
+//! A vCPU is a coroutine. Executing, it has a clock of its own ([`Turn`]), which runs ahead of the
 //! machine's: up to the next event it is certain that nobody else does anything, and what it has to
-//! itself nobody can take away before the shortest transfer has passed after that (`limit`). When it gets
+//! itself nobody can take away before the shortest transfer has passed after that. When it gets
 //! there, or must wait, it suspends itself, and the machine goes on.
 
-pub(crate) mod event;
-pub(crate) mod vcpu;
-
 mod calls;
-mod costs;
-mod host;
-mod line;
-mod sched;
+mod describe;
+mod dispatch;
+mod execution;
+mod hypercalls;
+mod lines;
 mod setup;
+mod turn;
 
+use crate::agenda::{Agenda, Chance, What};
+use crate::coherence::Coherence;
+use crate::hypervisor::Hypervisor;
+use crate::outcome::Outcome;
 use crate::schedule::Rule;
-use crate::simulation::Outcome;
+use crate::scheduler::Scheduler;
 use crate::spec::Spec;
-use corosensei::stack::DefaultStack;
-use costs::{Times, Topology, per_1024};
-use event::{Events, Ps, What};
-use guest::abi::{StealTime, VcpuArea};
-use line::Hot;
-use sched::Cpu;
+use crate::topology::Topology;
+use crate::units::{Ps, per_1024, times};
+use execution::{Doing, Execution, Program, Tenant};
 use std::ptr;
+use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use vcpu::{Doing, State, Vcpu};
+use turn::Turn;
 
-pub(crate) use calls::{CallTimes, Use};
+pub(crate) use lines::Use;
 pub(crate) use setup::NewVcpu;
 
-/// Bytes of a line.
-const LINE_BYTES: usize = 64;
 /// How many events happen between two looks whether the machine is to stand still.
 const EVENTS_BETWEEN_LOOKS: u64 = 1024;
 
-/// A VM.
-pub(super) struct Vm {
-    /// Its first vCPU, and how many there are.
-    vcpus: (u32, u32),
-    /// Where its region begins, how long it is, and the number of its first line.
-    base: usize,
-    bytes: usize,
-    first_line: u32,
-    /// Who was last yielded to by a pause-loop exit, by its number in the VM.
-    boosted: u32,
-    /// How its region is laid out.
-    pub(super) layout: guest::abi::Layout,
-    /// Of the tasks that are not the first of their vCPU, in order.
-    task_stacks: Vec<DefaultStack>,
-}
+times!(
+    /// What waits and hypercalls take.
+    CallTimes { hit_ns, pause_ns, clock_ns, exit_ns, entry_ns, kick_ns, timer_slack_ns }
+);
 
 /// What the machine has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,139 +56,69 @@ pub struct EngineStats {
     pub operations: u64,
 }
 
-pub(crate) struct Engine {
-    /// The clock of the executing vCPU.
-    local: Ps,
-    /// Until when nobody else does anything.
-    horizon: Ps,
-    /// Until when nobody can take a line away that no request is under way for.
-    limit: Ps,
-    /// Where the executing vCPU sees its region, and the number of the first line of that.
-    base: usize,
-    bytes: usize,
-    first_line: u32,
-    /// The executing vCPU, and its CPU.
-    vcpu: u32,
-    cpu: u32,
-    /// How much longer everything takes than it should, as its core is shared, in 1/1024.
-    factor: Ps,
-    hit: Ps,
-    rmw: Ps,
-    lines: Vec<u64>,
-    hot: Vec<Hot>,
-    /// For each vCPU the line that it has asked for, and whether to write.
-    requested: Vec<(u32, bool)>,
+/// What a CPU is slowed down by each other of its core, in 1/1024.
+struct Smt {
+    busy: Ps,
+    spins: Ps,
+}
 
-    /// The machine's clock.
-    now: Ps,
+pub(crate) struct Engine {
+    pub(crate) turn: Turn,
+    pub(crate) times: CallTimes,
+    coherence: Coherence,
+    scheduler: Scheduler,
+    hypervisor: Hypervisor,
+    agenda: Agenda,
     /// How far [`Self::run`] goes.
     end: Ps,
-    executing: bool,
-    /// The executing vCPU, once it suspends itself, leaves its CPU for that.
-    leaves: Option<State>,
+    /// The least that a transfer takes.
     lookahead: Ps,
-    events: Events,
-    /// One for each vCPU, until it has ended.
-    programs: Vec<Option<Box<vcpu::Program>>>,
-    vcpus: Vec<Vcpu>,
-    vms: Vec<Vm>,
-    cpus: Vec<Cpu>,
-    topology: Topology,
-    times: Times,
-    jitter: Ps,
-    burst: u32,
+    /// One of each vCPU.
+    executions: Vec<Execution>,
+    tenants: Vec<Tenant>,
+    topology: Rc<Topology>,
+    smt: Smt,
     wait_on_line: bool,
-    smt_busy: Ps,
-    smt_spin: Ps,
-    poll_grow: Ps,
-    poll_shrink: Ps,
-    ple: bool,
-    ple_grow: Ps,
-    eevdf: bool,
-    wakeup_preemption: bool,
-    may_migrate: bool,
-    tracing: bool,
     /// Set by somebody else when the machine is to stand still for good.
-    pub(super) interrupt: Option<&'static AtomicBool>,
-    rules: Vec<Rule>,
-    random: u64,
+    pub(crate) interrupt: Option<&'static AtomicBool>,
     outcomes: Vec<Outcome>,
-    stats: EngineStats,
+    events: u64,
 }
 
 impl Engine {
-    pub(super) fn new(spec: &Spec, seed: u64, rules: Vec<Rule>, tracing: bool) -> Self {
+    pub(crate) fn new(spec: &Spec, seed: u64, rules: Vec<Rule>, tracing: bool) -> Self {
         let costs = &spec.costs;
-        let topology = Topology::new(costs);
-        let mut times = Times::new(costs);
+        let topology = Rc::new(Topology::new(costs));
+        let mut times = CallTimes::new(costs);
         let jitter = per_1024(costs.jitter);
-        let cpus = topology.places.len();
-        let on = |switch: f64| switch != 0.0;
-        let virtual_machine = on(costs.virtual_machine);
-        if !virtual_machine {
+        if costs.virtual_machine == 0.0 {
             // Nothing leaves a guest where there is none.
             times.exit_ns = 0;
             times.entry_ns = 0;
         }
-        // A transfer may take that much less than its length.
-        let lookahead = topology.nearest.min(times.memory_ns);
-        let lookahead = lookahead - lookahead * jitter / 1024;
         let mut engine = Self {
-            local: 0,
-            horizon: 0,
-            limit: 0,
-            base: 0,
-            bytes: 0,
-            first_line: 0,
-            vcpu: 0,
-            cpu: 0,
-            factor: 1024,
-            hit: times.hit_ns,
-            rmw: times.rmw_ns,
-            lines: Vec::new(),
-            hot: Vec::new(),
-            requested: Vec::new(),
-            now: 0,
-            end: 0,
-            executing: false,
-            leaves: None,
-            lookahead,
-            events: Events::default(),
-            programs: Vec::new(),
-            vcpus: Vec::new(),
-            vms: Vec::new(),
-            cpus: (0..cpus).map(|_| Cpu::default()).collect(),
-            topology,
-            jitter,
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "checked to be from 0 to 10^6"
-            )]
-            burst: costs.burst as u32,
-            wait_on_line: on(costs.wait_on_line),
-            smt_busy: per_1024(costs.smt_busy) - 1024,
-            smt_spin: per_1024(costs.smt_spin) - 1024,
-            poll_grow: per_1024(costs.halt_poll_grow),
-            poll_shrink: per_1024(costs.halt_poll_shrink),
-            ple: on(costs.ple) && virtual_machine,
-            ple_grow: per_1024(costs.ple_grow),
-            eevdf: on(costs.eevdf),
-            wakeup_preemption: on(costs.wakeup_preemption),
-            may_migrate: false,
-            tracing,
-            interrupt: None,
-            rules,
-            // Never 0, which the generator could not leave.
-            random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
-            outcomes: Vec::new(),
-            stats: EngineStats::default(),
+            turn: Turn::new(costs),
             times,
+            coherence: Coherence::new(costs, Rc::clone(&topology)),
+            scheduler: Scheduler::new(costs, Rc::clone(&topology), tracing),
+            hypervisor: Hypervisor::new(costs, rules, tracing),
+            agenda: Agenda::new(Chance::new(seed, jitter)),
+            end: 0,
+            // A transfer may take that much less than its length.
+            lookahead: topology.nearest - topology.nearest * jitter / 1024,
+            executions: Vec::new(),
+            tenants: Vec::new(),
+            topology,
+            smt: Smt {
+                busy: per_1024(costs.smt_busy) - 1024,
+                spins: per_1024(costs.smt_spin) - 1024,
+            },
+            wait_on_line: costs.wait_on_line != 0.0,
+            interrupt: None,
+            outcomes: Vec::new(),
+            events: 0,
         };
-        if engine.times.balance_ns > 0 {
-            let first = engine.times.balance_ns;
-            engine.events.push(first, What::Balance, 0);
-        }
+        engine.scheduler.arrange_balance(&mut engine.agenda);
         engine
     }
 
@@ -206,7 +128,7 @@ impl Engine {
     /// `engine` is valid, and nobody else uses it meanwhile but the programs that run on it, each of
     /// which has no reference into it while it is suspended.
     #[allow(unsafe_code)] // The programs use the engine too, in turn.
-    pub(super) unsafe fn run(engine: *mut Self, end: Ps) {
+    pub(crate) unsafe fn run(engine: *mut Self, end: Ps) {
         // SAFETY: the caller's promise. None of the references made here is used once a program executes.
         let machine = || unsafe { &mut *engine };
         if machine().is_interrupted() {
@@ -215,58 +137,31 @@ impl Engine {
         machine().end = end;
         loop {
             let e = machine();
-            if e.events.next_at().is_none_or(|at| at > end) {
-                break;
-            }
-            let Some(event) = e.events.pop() else { break };
-            e.now = event.at;
-            e.stats.events += 1;
-            if e.stats.events.is_multiple_of(EVENTS_BETWEEN_LOOKS) && e.is_interrupted() {
+            let Some(due) = e.agenda.next(end) else { break };
+            e.events += 1;
+            if e.events.is_multiple_of(EVENTS_BETWEEN_LOOKS) && e.is_interrupted() {
                 // What was to happen now never does: the machine stands still from here on.
                 return;
             }
-            let id = event.id;
-            let valid = |e: &Self| e.vcpus[id as usize].arranged == event.order;
-            let goes_on = match event.what {
-                What::Step => valid(e).then_some(id),
-                What::Notices => (valid(e) && e.looks_again(id)).then_some(id),
+            let id = due.id;
+            let valid = |e: &Self| e.executions[id as usize].arranged == due.order;
+            let mut goes_on = None;
+            match due.what {
+                What::Step if valid(e) => goes_on = Some(id),
+                What::Notices if valid(e) && e.looks_again(id) => goes_on = Some(id),
+                What::SpinEnds if valid(e) => e.spin_ends(id),
+                What::PollEnds if valid(e) => e.end_poll(id),
+                What::Step | What::Notices | What::SpinEnds | What::PollEnds => {}
                 What::Grant => {
                     e.grant(id);
-                    Some(id)
+                    goes_on = Some(id);
                 }
-                What::SpinEnds => {
-                    if valid(e) {
-                        e.spin_ends(id);
-                    }
-                    None
-                }
-                What::Wake => {
-                    e.wake(id);
-                    None
-                }
-                What::Timer => {
-                    e.come_back(id);
-                    None
-                }
-                What::PollEnds => {
-                    if valid(e) {
-                        e.end_poll(id);
-                    }
-                    None
-                }
-                What::Tick => {
-                    e.tick(id);
-                    None
-                }
-                What::CpuAwake => {
-                    e.cpu_awake(id);
-                    None
-                }
-                What::Balance => {
-                    e.balance();
-                    None
-                }
-            };
+                What::Wake => e.wake(id),
+                What::Timer => e.come_back(id),
+                What::Tick => e.tick(id),
+                What::CpuAwake => e.cpu_awake(id),
+                What::Balance => e.balance(),
+            }
             if let Some(vcpu) = goes_on
                 && let Some(program) = e.prepare(vcpu)
             {
@@ -275,8 +170,8 @@ impl Engine {
                 machine().suspended(vcpu, result.as_return().is_some());
             }
         }
-        let e = machine();
-        e.now = e.now.max(end);
+        let now = &mut machine().agenda.now;
+        *now = end.max(*now);
     }
 
     /// Whether somebody wants it to stand still.
@@ -288,132 +183,84 @@ impl Engine {
 
     /// `vcpu` goes on.
     #[inline(always)]
-    fn prepare(&mut self, vcpu: u32) -> Option<*mut vcpu::Program> {
-        let v = &self.vcpus[vcpu as usize];
-        let program = ptr::from_mut(&mut **self.programs[vcpu as usize].as_mut()?);
-        let (vm, cpu) = (v.vm as usize, v.cpu);
-        debug_assert_eq!(self.cpus[cpu as usize].current, Some(vcpu));
-        self.vcpu = vcpu;
-        self.cpu = cpu;
-        self.local = self.now;
-        self.set_horizon();
-        let vm = &self.vms[vm];
-        self.base = vm.base;
-        self.bytes = vm.bytes;
-        self.first_line = vm.first_line;
+    fn prepare(&mut self, vcpu: u32) -> Option<*mut Program> {
+        let execution = &mut self.executions[vcpu as usize];
+        let program = ptr::from_mut(&mut **execution.program.as_mut()?);
+        let cpu = self.scheduler.cpu_of(vcpu);
+        debug_assert_eq!(self.scheduler.current(cpu), Some(vcpu));
+        let window = self.tenants[execution.vm as usize].window;
+        crate::executing::set_current(execution.area, execution.yielder);
+        self.turn.begin(vcpu, cpu, window, self.agenda.now);
+        self.refresh();
         if self.topology.threads() > 1 {
-            let factor = self.factor_of(cpu);
-            if factor != self.factor {
-                self.factor = factor;
-                self.hit = self.times.hit_ns * factor / 1024;
-                self.rmw = self.times.rmw_ns * factor / 1024;
-            }
+            self.turn.slow_down(self.factor_of(cpu));
         }
-        self.executing = true;
-        let v = &self.vcpus[vcpu as usize];
-        crate::platform::set_current(v.area, v.yielder);
         Some(program)
     }
 
     /// `vcpu` has suspended itself, or ended.
     #[inline(always)]
     fn suspended(&mut self, vcpu: u32, ended: bool) {
-        self.executing = false;
-        let cpu = self.cpu;
+        let (cpu, leaves) = self.turn.end();
         if ended {
-            self.programs[vcpu as usize] = None;
-            let v = &mut self.vcpus[vcpu as usize];
-            v.is_guest = false;
-            v.doing = Doing::Nothing;
-            self.give_up(cpu, State::Done);
-            return;
-        }
-        if let Some(state) = self.leaves.take() {
+            self.end(vcpu, cpu);
+        } else if let Some(state) = leaves {
             self.give_up(cpu, state);
-        } else if self.cpus[cpu as usize].resched {
+        } else if self.scheduler.is_due(cpu) {
             self.reschedule(cpu);
-        }
-    }
-
-    fn set_horizon(&mut self) {
-        let next = self.events.next_at().unwrap_or(Ps::MAX);
-        self.horizon = next.min(self.end);
-        self.limit = self.horizon.saturating_add(self.lookahead);
-        if self.cpus[self.cpu as usize].resched {
-            self.horizon = 0;
-            self.limit = 0;
         }
     }
 
     /// The executing vCPU has done something that may have made others act.
     pub(crate) fn refresh(&mut self) {
-        self.set_horizon();
+        if self.scheduler.is_due(self.turn.cpu()) {
+            self.turn.hurry();
+        } else {
+            let next = self.agenda.next_at().unwrap_or(Ps::MAX);
+            self.turn.set_horizon(next.min(self.end), self.lookahead);
+        }
     }
 
     fn factor_of(&self, cpu: u32) -> Ps {
         let siblings = self.topology.siblings(cpu);
-        let slows = |c: usize| match self.cpus[c].current {
+        let slows = |cpu: u32| match self.scheduler.current(cpu) {
             None => 0,
-            Some(v) => match self.vcpus[v as usize].doing {
-                Doing::Spins { .. } | Doing::Polls | Doing::WaitsForLine => self.smt_spin,
-                _ => self.smt_busy,
+            Some(vcpu) => match self.executions[vcpu as usize].doing {
+                Doing::Spins { .. } | Doing::Polls | Doing::WaitsForLine => self.smt.spins,
+                _ => self.smt.busy,
             },
         };
         1024 + siblings.map(slows).sum::<Ps>()
     }
 
+    fn execution(&mut self, vcpu: u32) -> &mut Execution {
+        &mut self.executions[vcpu as usize]
+    }
+
+    /// `vcpu`, which is on a CPU, computes until `at`, and `what` happens then.
+    fn computes_until(&mut self, vcpu: u32, at: Ps, what: What) {
+        let execution = &mut self.executions[vcpu as usize];
+        execution.doing = Doing::Computes { until: at };
+        execution.arranged = if execution.program.is_some() {
+            self.agenda.arrange(at, what, vcpu)
+        } else {
+            0
+        };
+    }
+
     /// `vcpu`, which is on a CPU, goes on at `at`.
     fn arrange_step(&mut self, vcpu: u32, at: Ps) {
-        let v = &mut self.vcpus[vcpu as usize];
-        v.arranged = 0;
-        v.doing = Doing::Computes { until: at };
-        if v.is_guest {
-            v.arranged = self.events.push(at, What::Step, vcpu);
-        }
+        self.computes_until(vcpu, at, What::Step);
     }
 
-    /// Accounts for `spun` of spinning; `left` was to be spun at most.
-    fn spun(&mut self, vcpu: u32, spun: Ps, left: Ps) {
-        let now = self.now;
-        let v = &mut self.vcpus[vcpu as usize];
-        v.spin_left = left.saturating_sub(spun);
-        v.ple_left = v.ple_left.saturating_sub(spun);
-        v.paused_at = now;
+    /// The executing vCPU's clock is ahead of the machine's, which is to catch up.
+    #[cold]
+    pub(crate) fn computes(&mut self) {
+        self.arrange_step(self.turn.vcpu(), self.turn.local());
     }
 
-    /// A random number below `bound`; 0 if that is 0.
-    fn random_below(&mut self, bound: Ps) -> Ps {
-        // xorshift64* (Vigna 2016).
-        let mut x = self.random;
-        x ^= x >> 12;
-        x ^= x << 25;
-        x ^= x >> 27;
-        self.random = x;
-        let x = x.wrapping_mul(0x2545_f491_4f6c_dd1d);
-        ((u128::from(x) * u128::from(bound)) >> 64) as Ps
+    /// The machine's clock is to be that of the vCPU, which nobody is before.
+    pub(crate) fn synchronize(&mut self) {
+        self.agenda.now = self.turn.local();
     }
-
-    fn jittered(&mut self, time: Ps) -> Ps {
-        let span = time * self.jitter / 1024;
-        time - span + self.random_below(2 * span + 1)
-    }
-
-    /// Shows a vCPU's VM its steal time, as KVM does.
-    fn report_steal(&mut self, vcpu: u32, queued_ns: u64, preempted: bool) {
-        let v = &self.vcpus[vcpu as usize];
-        if v.area == 0 {
-            return;
-        }
-        let steal: &StealTime = &area_of(v.area).steal;
-        steal.steal_ns.store(queued_ns, Relaxed);
-        steal.version.store(2, Relaxed);
-        steal.preempted.store(preempted.into(), Relaxed);
-    }
-}
-
-/// The area at `address`.
-#[allow(unsafe_code)] // By its address.
-fn area_of(address: usize) -> &'static VcpuArea {
-    // SAFETY: given by whoever made the VM, for as long as the simulation lives.
-    unsafe { guest::machine::vcpu_at(address) }
 }

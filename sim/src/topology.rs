@@ -1,72 +1,32 @@
-//! The parameters of the machine in the units that the engine counts in.
+//! Where the CPUs are, and how far from each other.
 
-use super::event::Ps;
-use crate::spec::{Costs, whole};
-
-macro_rules! times {
-    ($($name:ident),+ $(,)?) => {
-        /// Every time among the parameters, in picoseconds.
-        #[derive(Clone, Debug)]
-        pub(super) struct Times {
-            $(pub(super) $name: Ps,)+
-        }
-
-        impl Times {
-            pub(super) fn new(costs: &Costs) -> Self {
-                Self { $($name: ps(costs.$name),)+ }
-            }
-        }
-    };
-}
-
-times! {
-    hit_ns, rmw_ns, memory_ns,
-    read_busy_ns, invalidate_ns, pause_ns, clock_ns, exit_ns, entry_ns, kick_ns, wake_ns, halt_poll_max_ns,
-    halt_poll_start_ns, ple_gap_ns, ple_window_ns, ple_window_max_ns, idle_exit_ns, deep_idle_after_ns,
-    deep_idle_exit_ns, slice_ns, tick_ns, tick_jitter_ns, wakeup_protect_ns, switch_ns, migration_ns, balance_ns,
-    timer_slack_ns,
-}
-
-/// Nanoseconds in picoseconds.
-pub(super) fn ps(ns: f64) -> Ps {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "checked to be from 0 to 10^12"
-    )]
-    let ps = (ns * 1000.0).round() as Ps;
-    ps
-}
-
-/// A factor as a multiple of 1/1024.
-pub(super) fn per_1024(factor: f64) -> Ps {
-    ps(factor * 1.024)
-}
+use crate::parameters::{Costs, whole};
+use crate::units::{Ps, ps};
 
 /// Where a CPU is: all numbers count from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) socket: u16,
-    pub(super) core: u16,
+struct Place {
+    socket: u16,
+    core: u16,
 }
 
 /// The distances between CPUs.
 #[derive(Clone, Debug)]
-pub(super) struct Topology {
-    pub(super) places: Box<[Place]>,
+pub(crate) struct Topology {
+    places: Box<[Place]>,
     threads: usize,
     /// The time of a transfer from socket to socket, one row after the other.
     sockets: Box<[Ps]>,
     socket_count: usize,
     core: Ps,
     /// The shortest way that a line can take from one CPU to another.
-    pub(super) nearest: Ps,
+    pub(crate) nearest: Ps,
 }
 
 impl Topology {
     /// CPUs are numbered as Linux mostly does: first one of each core, socket by socket, then the second
     /// of each core, and so on.
-    pub(super) fn new(costs: &Costs) -> Self {
+    pub(crate) fn new(costs: &Costs) -> Self {
         let (sockets, cores, threads) = (
             whole(costs.sockets),
             whole(costs.cores),
@@ -116,7 +76,7 @@ impl Topology {
 
     /// How long a line takes from CPU to CPU.
     #[inline(always)]
-    pub(super) fn transfer(&self, from: u32, to: u32) -> Ps {
+    pub(crate) fn transfer(&self, from: u32, to: u32) -> Ps {
         let (a, b) = (self.places[from as usize], self.places[to as usize]);
         if a.core == b.core {
             self.core
@@ -127,28 +87,34 @@ impl Topology {
 
     /// How long a message takes from a CPU to any of a socket.
     #[inline(always)]
-    pub(super) fn to_socket(&self, from: u32, socket: usize) -> Ps {
+    pub(crate) fn to_socket(&self, from: u32, socket: usize) -> Ps {
         let from = usize::from(self.places[from as usize].socket);
         self.sockets[from * self.socket_count + socket]
     }
 
-    pub(super) fn socket(&self, cpu: u32) -> usize {
+    pub(crate) fn socket(&self, cpu: u32) -> usize {
         usize::from(self.places[cpu as usize].socket)
     }
 
-    pub(super) fn sockets(&self) -> usize {
+    pub(crate) fn sockets(&self) -> usize {
         self.socket_count
     }
 
     /// The other CPUs of that core.
-    pub(super) fn siblings(&self, cpu: u32) -> impl Iterator<Item = usize> + use<> {
-        let step = self.places.len() / self.threads;
-        let core = usize::from(self.places[cpu as usize].core);
-        let all = (0..self.threads).map(move |thread| core + thread * step);
-        all.filter(move |&other| other != cpu as usize)
+    pub(crate) fn siblings(&self, cpu: u32) -> impl Iterator<Item = u32> + use<> {
+        let cores = self.places.len() / self.threads;
+        let first = usize::from(self.places[cpu as usize].core);
+        #[expect(clippy::cast_possible_truncation, reason = "at most MAX_CPUS")]
+        let all = (0..self.threads).map(move |thread| (first + thread * cores) as u32);
+        all.filter(move |&other| other != cpu)
     }
 
-    pub(super) fn threads(&self) -> usize {
+    /// All CPUs.
+    pub(crate) fn cpus(&self) -> usize {
+        self.places.len()
+    }
+
+    pub(crate) fn threads(&self) -> usize {
         self.threads
     }
 }
