@@ -29,6 +29,8 @@ const RUSTFLAGS: &[&str] = &[
 fn main() {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     for input in [
+        "abi/src",
+        "abi/Cargo.toml",
         "guest/src",
         "guest/Cargo.toml",
         "pvlock/src",

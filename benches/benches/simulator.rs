@@ -4,13 +4,13 @@
 //! * `operations`: simulated atomic operations a second of one vCPU that nobody disturbs;
 //! * `huge`: 4,096 vCPUs on 224 CPUs at a pv-qspinlock, 10 ms of virtual time (by ten for 100 ms).
 
+use abi::{Params, Workload, phase};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use guest::abi::{Params, Workload, phase};
+use host::Region;
+use host::region::layout_of;
 use pvlock::LockKind;
 use sim::{Options, Simulation, Spec, VmConfig};
 use std::time::{Duration, Instant};
-use vmm::Region;
-use vmm::region::layout_of;
 
 /// Virtual time of a step, ns.
 const STEP_NS: u64 = 1_000_000;

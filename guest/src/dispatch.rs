@@ -11,32 +11,11 @@
 #![allow(unsafe_code)] // What is called has no type.
 
 use crate::Machine;
-use crate::abi::{Dispatch, LOCK_BYTES};
+use abi::{Dispatch, LOCK_BYTES};
 use core::marker::PhantomData;
 use core::mem::transmute;
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
-use pvlock::{LockKind, LockVisitor, Operations, RawLock};
-
-/// A vCPU's table of the operations of its lock. All zeros until [`visit`] has filled it.
-#[derive(Debug)]
-#[repr(C)]
-pub struct Table {
-    init: AtomicPtr<()>,
-    lock: AtomicPtr<()>,
-    try_lock: AtomicPtr<()>,
-    unlock: AtomicPtr<()>,
-    is_locked: AtomicPtr<()>,
-}
-
-impl Table {
-    fn fill(&self, of: Operations) {
-        self.init.store(of.init as *mut (), Relaxed);
-        self.lock.store(of.lock as *mut (), Relaxed);
-        self.try_lock.store(of.try_lock as *mut (), Relaxed);
-        self.unlock.store(of.unlock as *mut (), Relaxed);
-        self.is_locked.store(of.is_locked as *mut (), Relaxed);
-    }
-}
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use pvlock::{LockKind, LockVisitor, RawLock};
 
 /// Calls `visitor` with the type through which this vCPU reaches a lock of `kind` in that way.
 pub fn visit<M: Machine, V: LockVisitor<M>>(
@@ -54,7 +33,7 @@ pub fn visit<M: Machine, V: LockVisitor<M>>(
     }
 }
 
-/// A lock of the kind that the vCPU's [`Table`] is filled for. `PATCHED`: `lock` and `unlock` are
+/// A lock of the kind that the vCPU's [`abi::CallTable`] is filled for. `PATCHED`: `lock` and `unlock` are
 /// calls whose targets the host has written, instead of going through the table.
 #[repr(C, align(64))]
 struct Called<M, const PATCHED: bool> {

@@ -1,13 +1,13 @@
 //! What a workload needs from the machine, beyond what locks need.
 
-use crate::abi::{Counter, VcpuArea, flags};
+use abi::{Counter, Header, VcpuArea, flags};
 #[cfg(target_arch = "x86_64")]
 use core::arch::asm;
 use pvlock::Platform;
 
-/// A platform whose vCPUs have a region of the [`crate::abi`].
+/// A platform whose vCPUs have a region of the [`abi`].
 pub trait Machine: Platform {
-    /// Whether the steps of acquisitions are seen ([`crate::abi::Params::instrumented`]): tracing,
+    /// Whether the steps of acquisitions are seen ([`abi::Params::instrumented`]): tracing,
     /// preemption on demand and interrupts leave no trace in the code of a machine without.
     const INSTRUMENTED: bool;
 
@@ -25,7 +25,7 @@ pub trait Machine: Platform {
     /// Whether the hypervisor has descheduled `cpu`, where this machine tells; for
     /// [`Platform::vcpu_is_preempted`], which may be switched off. Unless a machine says otherwise, by
     /// KVM's mark in the steal-time area, once a mark has been seen
-    /// ([`crate::abi::Control::preempted_is_reported`]).
+    /// ([`abi::Control::preempted_is_reported`]).
     fn is_preempted(cpu: u32) -> Option<bool> {
         native::marked_preempted::<Self>(cpu)
     }
@@ -216,9 +216,9 @@ macro_rules! native_platform {
 /// The implementation of the lock platform's storage and counters over a [`VcpuArea`], for machines
 /// whose vCPUs have native atomics and see the region in their own address space.
 pub mod native {
-    use super::{Counter, Machine, VcpuArea, deref, flags};
-    use crate::abi::Layout;
+    use super::{Counter, Machine, VcpuArea, VcpuAreaExt as _, deref, flags};
     use crate::work;
+    use abi::Layout;
     use core::sync::atomic::Ordering::Relaxed;
     use pvlock::pv_hash::HashSlot;
     use pvlock::{LockEvent, PerCpu};
@@ -293,12 +293,25 @@ pub mod native {
 /// The area at `address`, for a machine that is told where its vCPUs' areas are.
 ///
 /// # Safety
-/// A region laid out by [`crate::abi::Layout`] has a vCPU's area there, and stays mapped for as
+/// A region laid out by [`abi::Layout`] has a vCPU's area there, and stays mapped for as
 /// long as the result, or anything reached through it, is used.
 #[allow(unsafe_code)]
 #[inline(always)]
 pub unsafe fn vcpu_at(address: usize) -> &'static VcpuArea {
     deref(address as u64)
+}
+
+/// What a vCPU reaches from its area by address.
+pub trait VcpuAreaExt {
+    /// The region's header.
+    fn header(&self) -> &'static Header;
+}
+
+impl VcpuAreaExt for VcpuArea {
+    #[inline(always)]
+    fn header(&self) -> &'static Header {
+        deref(self.header)
+    }
 }
 
 /// The object at `address` of the region.

@@ -1,8 +1,9 @@
 //! Calibrated work: how long a unit takes, and what looking at the clock costs.
 
 use crate::Machine;
-use crate::abi::{Costs, VcpuArea};
-use crate::hist::Hist;
+use crate::machine::VcpuAreaExt as _;
+use abi::hist::Hist;
+use abi::{Costs, VcpuArea};
 use core::hint::black_box;
 
 /// Batches timed. What is beside the point (interrupts, a sibling's work, other guests) only makes them

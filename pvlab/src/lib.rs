@@ -1,18 +1,16 @@
-//! The laboratory: scenario -> machine -> record -> analysis -> report.
+//! The laboratory: scenario -> machine -> record -> figures -> report.
 
-pub mod analysis;
-pub mod calibrate;
-pub mod cli;
-pub mod doctor;
+pub mod command;
 mod ending;
+mod figures;
 pub mod host;
 pub mod limits;
 pub mod machine;
+mod options;
 pub mod publish;
 pub mod record;
 pub mod report;
 pub mod scenario;
 pub mod selection;
 pub mod session;
-pub mod torture;
 pub mod trace;

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    pvlab::cli::main()
+    pvlab::command::main()
 }

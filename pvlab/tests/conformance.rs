@@ -5,12 +5,13 @@
 
 use guest::abi::{Counter, Params, Task, Workload, phase};
 use guest::workload::conformance::SLOTS;
+use host::Notice;
 use pvlab::machine::{RunningVm, launch};
 use pvlab::scenario::{Cpl, MachineKind};
 use pvlock::conformance::inconsistency;
 use pvlock::{LockEvent, LockKind};
 use std::time::{Duration, Instant};
-use vmm::{Event, VmmError};
+use vmm::VmmError;
 
 const VCPUS: usize = 3;
 
@@ -72,9 +73,9 @@ fn conform(machine: MachineKind, lock: LockKind, crew: Crew) -> Result<u64, Stri
         while !all(task) {
             while let Ok(event) = events.try_recv() {
                 match event {
-                    Event::Panicked { message, .. } => return Err(message),
-                    Event::Failed { error, .. } => panic!("{lock}: {error}"),
-                    Event::Done { .. } | Event::Log { .. } => {}
+                    Notice::Panicked { message, .. } => return Err(message),
+                    Notice::Failed { error, .. } => panic!("{lock}: {error}"),
+                    Notice::Done { .. } | Notice::Log { .. } => {}
                 }
             }
             if begun.elapsed() > Duration::from_secs(60) {

@@ -3,9 +3,9 @@
 #![allow(unsafe_code)] // The executing vCPU finds its machine through its thread.
 
 use crate::engine::{Engine, Use};
-use crate::hypervisor::HostStep;
 use crate::outcome::Said;
 use crate::units::{NS, Ps};
+use abi::{ExitReason, HostStep};
 use corosensei::Yielder;
 use std::cell::Cell;
 use std::ptr;
@@ -220,7 +220,7 @@ pub(crate) fn touch(address: usize, write: bool) {
 
 /// The vCPU is off its CPU for `ns`.
 pub(crate) fn away(ns: u64) {
-    leave(HostStep::ExitPreempt);
+    leave(HostStep::Exit(ExitReason::Preempt));
     with(|e| e.stay_away(ns));
     suspend();
 }

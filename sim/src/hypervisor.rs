@@ -5,7 +5,7 @@ use crate::parameters::Costs;
 use crate::schedule::Rule;
 use crate::scheduler::State;
 use crate::units::{NS, Ps, per_1024, times};
-use guest::abi::Counter;
+use abi::{Counter, ExitReason, HostStep};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -21,27 +21,6 @@ times!(Times {
     ple_window_ns,
     ple_window_max_ns,
 });
-
-/// What the hypervisor did with a vCPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HostStep {
-    /// It has left the guest to halt.
-    ExitHalt,
-    /// It has left the guest to yield.
-    ExitYield,
-    /// It has left the guest as it was to be taken off its CPU.
-    ExitPreempt,
-    /// It has left the guest as it spins.
-    ExitPause,
-    /// It enters the guest.
-    Enter,
-    /// It is halted.
-    Blocked,
-    /// It is not halted any more.
-    Unblocked,
-    /// It has been off its CPU for so long, ns, as asked.
-    Injected(u64),
-}
 
 /// How a directed yield ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,11 +152,15 @@ impl Hypervisor {
 
     pub(crate) fn note(&mut self, vcpu: u32, step: HostStep, now: Ps) {
         let exit = match step {
-            HostStep::ExitHalt => Some(Exit::Halt),
-            HostStep::ExitYield => Some(Exit::Yield),
-            HostStep::ExitPreempt => Some(Exit::Preempt),
-            HostStep::ExitPause => Some(Exit::Pause),
-            _ => None,
+            HostStep::Exit(ExitReason::Halt) => Some(Exit::Halt),
+            HostStep::Exit(ExitReason::Yield) => Some(Exit::Yield),
+            HostStep::Exit(ExitReason::Preempt) => Some(Exit::Preempt),
+            HostStep::Exit(ExitReason::Pause) => Some(Exit::Pause),
+            HostStep::Exit(_)
+            | HostStep::Enter
+            | HostStep::Blocked
+            | HostStep::Unblocked
+            | HostStep::Injected(_) => None,
         };
         let tracing = self.tracing;
         let control = self.control(vcpu);
@@ -350,7 +333,7 @@ impl Hypervisor {
         now: Ps,
         state: impl Fn(u32) -> State,
     ) -> (Option<u32>, Yielded) {
-        self.note(vcpu, HostStep::ExitPause, now);
+        self.note(vcpu, HostStep::Exit(ExitReason::Pause), now);
         let control = &mut self.controls[vcpu as usize];
         let longer = control.ple_window * self.ple_grow / 1024;
         control.ple_window = longer.min(self.times.ple_window_max_ns);

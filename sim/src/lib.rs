@@ -6,7 +6,7 @@
 //! scenario have the same result, in any process.
 //!
 //! A machine is a [`Spec`], of which there are [presets]; a [`Simulation`] of it runs VMs whose
-//! memory is laid out as that of any other machine (`guest::abi`).
+//! memory is laid out as that of any other machine (`abi`).
 
 mod agenda;
 mod atomics;
@@ -27,12 +27,11 @@ mod text;
 mod topology;
 mod units;
 
+pub use abi::{ExitReason, HostStep, Switch, SwitchKind};
 pub use engine::EngineStats;
-pub use hypervisor::HostStep;
 pub use outcome::{Outcome, Said, VcpuStats};
 pub use parameters::{Costs, PARAMETERS, Parameter, Unit};
 pub use schedule::Rule;
-pub use scheduler::{Switch, SwitchKind};
 pub use simulation::{Options, STACK_BYTES, SimError, Simulation, VmConfig};
 pub use spec::{MAX_CPUS, Spec, SpecError, parameter};
 pub use text::read_text;

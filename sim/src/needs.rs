@@ -3,55 +3,34 @@
 use crate::parameters::{Costs, Parameter};
 use crate::spec::{Spec, SpecError, parameter};
 
-/// What a parameter needs.
-#[derive(Clone, Copy, Debug)]
-struct Need {
-    /// Whether the machine has it.
-    met: fn(&Costs) -> bool,
-    /// What there is instead.
-    instead: &'static str,
-}
+/// What a parameter needs: whether the machine has it, and what there is instead.
+type Need = (fn(&Costs) -> bool, &'static str);
 
-const THREADS: Need = Need {
-    met: |costs| costs.threads > 1.0,
-    instead: "cores have one thread (threads = 1)",
-};
-const CORES: Need = Need {
-    met: |costs| costs.cores > 1.0,
-    instead: "sockets have one core (cores = 1)",
-};
-const SOCKETS: Need = Need {
-    met: |costs| costs.sockets > 1.0,
-    instead: "there is one socket (sockets = 1)",
-};
-const HOPS: Need = Need {
-    met: |costs| costs.links + 1.0 < costs.sockets,
-    instead: "all sockets are linked to each other (links)",
-};
-const HYPERVISOR: Need = Need {
-    met: |costs| costs.virtual_machine != 0.0,
-    instead: "there is no hypervisor (virtual_machine = 0)",
-};
-const PLE: Need = Need {
-    met: |costs| costs.ple != 0.0,
-    instead: "there are no pause-loop exits (ple = 0)",
-};
-const PLE_GROWS: Need = Need {
-    met: |costs| costs.ple_grow > 1.0,
-    instead: "the window does not grow (ple_grow = 1)",
-};
-const POLLS: Need = Need {
-    met: |costs| costs.halt_poll_max_ns > 0.0,
-    instead: "halts do not poll (halt_poll_max_ns = 0)",
-};
-const EEVDF: Need = Need {
-    met: |costs| costs.eevdf != 0.0,
-    instead: "slices are given in turn (eevdf = 0)",
-};
-const WAKEUP_PREEMPTION: Need = Need {
-    met: |costs| costs.wakeup_preemption != 0.0,
-    instead: "who wakes up preempts nobody (wakeup_preemption = 0)",
-};
+const THREADS: Need = (|c| c.threads > 1.0, "cores have one thread (threads = 1)");
+const CORES: Need = (|c| c.cores > 1.0, "sockets have one core (cores = 1)");
+const SOCKETS: Need = (|c| c.sockets > 1.0, "there is one socket (sockets = 1)");
+const HOPS: Need = (
+    |c| c.links + 1.0 < c.sockets,
+    "all sockets are linked to each other (links)",
+);
+const HYPERVISOR: Need = (
+    |c| c.virtual_machine != 0.0,
+    "there is no hypervisor (virtual_machine = 0)",
+);
+const PLE: Need = (|c| c.ple != 0.0, "there are no pause-loop exits (ple = 0)");
+const PLE_GROWS: Need = (
+    |c| c.ple_grow > 1.0,
+    "the window does not grow (ple_grow = 1)",
+);
+const POLLS: Need = (
+    |c| c.halt_poll_max_ns > 0.0,
+    "halts do not poll (halt_poll_max_ns = 0)",
+);
+const EEVDF: Need = (|c| c.eevdf != 0.0, "slices are given in turn (eevdf = 0)");
+const WAKEUP_PREEMPTION: Need = (
+    |c| c.wakeup_preemption != 0.0,
+    "who wakes up preempts nobody (wakeup_preemption = 0)",
+);
 
 /// The parameters that need something.
 const NEEDS: &[(&str, &[Need])] = &[
@@ -86,8 +65,8 @@ impl Spec {
             return Some("each vCPU stays on its CPU (--placement)");
         }
         let (_, needs) = NEEDS.iter().find(|(name, _)| *name == parameter.name)?;
-        let unmet = needs.iter().find(|need| !(need.met)(&self.costs));
-        unmet.map(|need| need.instead)
+        let mut needs = needs.iter();
+        needs.find_map(|(met, instead)| (!met(&self.costs)).then_some(*instead))
     }
 
     /// The first of `assignments`, made to `preset`, that gives a parameter another value and still has no effect

@@ -7,11 +7,11 @@ use crate::executing::{
     self, address_of, away, come_back, just_fetched, leave, pause, settle, settle_exactly, spend,
     spin, suspend, with,
 };
-use crate::hypervisor::HostStep;
 use crate::outcome::Said;
 use crate::units::{NS, Ps};
+use abi::{Counter, ExitReason, HostStep, VcpuArea, flags};
 use guest::Machine;
-use guest::abi::{Counter, VcpuArea, flags};
+use guest::machine::VcpuAreaExt as _;
 use guest::machine::{native, vcpu_at};
 use pvlock::atomic::Watch;
 use pvlock::pv_hash::HashSlot;
@@ -139,7 +139,7 @@ unsafe impl<const TRACE: bool> Platform for Simulated<TRACE> {
             return;
         }
         Self::vcpu().count(Counter::Halts, 1);
-        leave(HostStep::ExitHalt);
+        leave(HostStep::Exit(ExitReason::Halt));
         if with(Engine::halt) {
             suspend();
         } else {
@@ -161,7 +161,7 @@ unsafe impl<const TRACE: bool> Platform for Simulated<TRACE> {
     fn yield_to(cpu: u32) {
         let vcpu = Self::vcpu();
         vcpu.count(Counter::Yields, 1);
-        leave(HostStep::ExitYield);
+        leave(HostStep::Exit(ExitReason::Yield));
         let yielded = with(|e| e.yield_to(cpu));
         for &counter in yielded.counters() {
             vcpu.count(counter, 1);

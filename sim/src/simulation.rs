@@ -3,16 +3,16 @@
 
 use crate::engine::{Engine, EngineStats, NewVcpu};
 use crate::executing;
-use crate::hypervisor::HostStep;
 use crate::outcome::{Outcome, VcpuStats};
 use crate::platform::Simulated;
 use crate::schedule::Rule;
-use crate::scheduler::Switch;
 use crate::spec::Spec;
 use crate::units::NS;
+use abi::HostStep;
+use abi::Switch;
+use abi::{Layout, TaskArea};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, stack::Stack};
-use guest::abi::{Layout, TaskArea};
 use guest::workload;
 use std::any::Any;
 use std::io;

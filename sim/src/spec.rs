@@ -4,7 +4,8 @@
 
 use crate::parameters::{Costs, PARAMETERS, Parameter, Unit, whole};
 use crate::text::read_text;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
@@ -19,8 +20,17 @@ pub struct Spec {
     /// Its parameters.
     pub costs: Costs,
     /// Where the value of each parameter is from.
-    #[serde(default)]
-    pub sources: std::collections::BTreeMap<String, String>,
+    #[serde(default, serialize_with = "in_order")]
+    pub sources: BTreeMap<String, String>,
+}
+
+/// Writes sources in the order of the parameters.
+fn in_order<S: Serializer>(sources: &BTreeMap<String, String>, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(
+        PARAMETERS
+            .iter()
+            .filter_map(|p| sources.get_key_value(p.name)),
+    )
 }
 
 /// Largest file of a preset, bytes.
@@ -204,6 +214,14 @@ impl Spec {
                 file: path.display().to_string(),
                 why,
             })
+    }
+
+    /// The text of a preset.
+    ///
+    /// # Errors
+    /// None that is known: all that a machine consists of can be written.
+    pub fn to_toml(&self) -> Result<String, SpecError> {
+        toml::to_string(self).map_err(|e| SpecError::Syntax(e.to_string()))
     }
 
     /// Changes one parameter: `name=value`.

@@ -6,7 +6,7 @@
 
 mod support;
 
-use guest::abi::Params;
+use abi::Params;
 use pvlock::LockKind;
 use sim::Spec;
 use support::{Lab, exact, pinned, spin};

@@ -5,7 +5,7 @@
 
 mod support;
 
-use guest::abi::{Counter, Params, Task, Workload, phase};
+use abi::{Counter, Params, Task, Workload, phase};
 use guest::workload::conformance::SLOTS;
 use pvlock::conformance::inconsistency;
 use pvlock::{LockEvent, LockKind};

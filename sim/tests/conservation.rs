@@ -4,7 +4,7 @@
 
 mod support;
 
-use guest::abi::{Counter, phase};
+use abi::{Counter, phase};
 use sim::{HostStep, Options, Spec, Switch, SwitchKind, presets};
 use support::{Lab, anywhere, pinned, spin};
 

@@ -5,7 +5,7 @@
 
 mod support;
 
-use guest::abi::{Counter, Data, LockSlot, Params};
+use abi::{Counter, Data, LockSlot, Params};
 use std::sync::atomic::{AtomicU64, Ordering};
 use support::{Lab, exact, pinned, spin};
 

@@ -5,7 +5,7 @@
 
 mod support;
 
-use guest::abi::{Counter, Params, Task, Workload, flags, phase};
+use abi::{Counter, Params, Task, Workload, flags, phase};
 use sim::{Options, Outcome, Rule, Said};
 use support::{Lab, anywhere, exact, pinned, spin};
 

@@ -4,7 +4,7 @@
 
 mod support;
 
-use guest::abi::{HISTS, flags};
+use abi::{HISTS, flags};
 use sim::{Options, Rule, presets};
 use std::fmt::Write;
 use std::process::Command;

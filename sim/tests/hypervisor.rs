@@ -6,8 +6,8 @@
 
 mod support;
 
-use guest::abi::{Counter, Params, VcpuArea, Workload, phase};
-use sim::{HostStep, Options, Rule, Spec, Switch, SwitchKind};
+use abi::{Counter, Params, VcpuArea, Workload, phase};
+use sim::{ExitReason, HostStep, Options, Rule, Spec, Switch, SwitchKind};
 use std::mem::offset_of;
 use support::{Lab, exact, pinned, spin};
 
@@ -285,7 +285,7 @@ fn a_vcpu_that_spins_leaves_the_guest_when_its_window_is_over() {
         let steps = lab.sim.take_steps(0, vcpu);
         let exits = steps
             .iter()
-            .filter(|(_, step)| *step == HostStep::ExitPause);
+            .filter(|(_, step)| *step == HostStep::Exit(ExitReason::Pause));
         exits.map(|(at, _)| *at).collect()
     };
     let owner = lab.region.lock(0).unwrap().1 as usize;
@@ -326,7 +326,7 @@ fn a_pause_loop_exit_gives_the_cpu_to_one_that_waits_for_it() {
     let switches: Vec<_> = (0..2).map(|vcpu| lab.sim.take_switches(0, vcpu)).collect();
     for waiter in 0..2 {
         for (at, step) in lab.sim.take_steps(0, waiter) {
-            if step == HostStep::ExitPause {
+            if step == HostStep::Exit(ExitReason::Pause) {
                 let holder = &switches[1 - waiter];
                 assert!(
                     holder
@@ -370,7 +370,8 @@ fn a_directed_yield_makes_its_target_the_next_on_the_cpu() {
                 continue;
             };
             let around = [place, place + 1].map(|place| owners.get(place).copied());
-            let (HostStep::ExitYield, [Some(owner), Some(after)]) = (what, around) else {
+            let (HostStep::Exit(ExitReason::Yield), [Some(owner), Some(after)]) = (what, around)
+            else {
                 continue;
             };
             let gone = switches[waiter].iter().find(|s| s.at_ns >= at).unwrap();

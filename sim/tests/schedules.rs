@@ -4,7 +4,7 @@
 
 mod support;
 
-use guest::abi::{Params, Workload, phase};
+use abi::{Params, Workload, phase};
 use sim::{HostStep, Options, Rule, Spec, Switch, SwitchKind, presets};
 use support::{Lab, exact, pinned, spin};
 

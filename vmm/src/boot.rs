@@ -4,14 +4,14 @@
 //! interrupts and no exception handlers. Sources: AMD64 APM vol. 2 chapters 4 and 5, Intel SDM
 //! vol. 3A chapters 3 and 4.
 
-use crate::Region;
 use crate::cpl::Cpl;
 use crate::error::VmmError;
 use crate::image::Image;
 use crate::layout::{self, MemoryMap, PAGE};
 use crate::patch;
-use crate::region::RegionError;
-use guest::abi::{Dispatch, Doorbell, Layout, Params};
+use abi::{Dispatch, Doorbell, Layout, Params};
+use host::Region;
+use host::region::RegionError;
 use kvm_bindings::{kvm_regs, kvm_segment};
 use kvm_ioctls::VcpuFd;
 use pvlock::LockKind;
@@ -255,7 +255,7 @@ mod tests {
     fn what_is_mapped_is_found_by_a_walk_and_guards_are_not() {
         let region = Layout::new(3, 2);
         let map = MemoryMap::new(region);
-        let memory = crate::region::map(usize::try_from(map.end()).unwrap()).unwrap();
+        let memory = host::region::map(usize::try_from(map.end()).unwrap()).unwrap();
         load(&memory, &Image::guest().unwrap(), region).unwrap();
         let walk = |address: u64| {
             let mut table = layout::PAGE_TABLES;

@@ -1,10 +1,11 @@
 //! What can go wrong with a virtual machine, said to the person who started it.
 
 use crate::image::ImageError;
-use crate::limits::explain;
 use crate::patch::PatchError;
-use crate::region::RegionError;
-use crate::report::Registers;
+use crate::registers::Registers;
+use host::limits::explain;
+use host::region::RegionError;
+use host::{HostError, remedy};
 use std::io;
 
 /// Why a VM could not be built or go on.
@@ -55,33 +56,15 @@ pub enum VmmError {
         /// The error of the ioctl.
         source: kvm_ioctls::Error,
     },
-    /// A system call failed.
-    #[error("cannot {what}: {}", explain(.source))]
-    Os {
-        /// What was attempted.
-        what: &'static str,
-        /// The error of the call.
-        source: io::Error,
-    },
-    /// Guest memory could not be had, or an address is outside it.
+    /// The host refuses something that every machine needs.
     #[error(transparent)]
-    Region(#[from] RegionError),
+    Host(#[from] HostError),
     /// The guest image is unusable.
     #[error(transparent)]
     Image(#[from] ImageError),
     /// Its calls cannot be redirected to the lock.
     #[error(transparent)]
     Patch(#[from] PatchError),
-    /// A vCPU could not be placed.
-    #[error("cannot place vCPU {vcpu} on host CPU {cpus:?}: {source}")]
-    Affinity {
-        /// The vCPU.
-        vcpu: usize,
-        /// Where it should run.
-        cpus: Vec<usize>,
-        /// The error of the call.
-        source: io::Error,
-    },
     /// The guest faulted: without handlers, any exception is a triple fault.
     #[error("vCPU {vcpu} of the guest faulted (triple fault) at {registers}")]
     TripleFault {
@@ -132,37 +115,11 @@ impl VmmError {
             }
         }
     }
-
-    /// For `map_err` on a system call.
-    pub(crate) fn os<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> Self {
-        move |source| Self::Os {
-            what,
-            source: source.into(),
-        }
-    }
 }
 
-/// What to do about a refusal of the host, to be put behind what it says; empty if nothing is known to help.
-pub fn remedy(errno: Option<i32>) -> &'static str {
-    match errno {
-        Some(libc::EMFILE) => {
-            "; it takes more open files than are allowed: raise 'ulimit -n', or use fewer vCPUs"
-        }
-        Some(libc::ENFILE) => "; the host has no more open files: close others, or use fewer vCPUs",
-        Some(libc::EAGAIN) => {
-            "; it takes more threads, or memory for them, than is allowed: raise 'ulimit -u', 'ulimit -v' \
-             or the cgroup's pids.max, or use fewer vCPUs"
-        }
-        Some(libc::ENOMEM) => {
-            "; there is no memory for it: raise 'ulimit -v' or the cgroup's memory.max, or use fewer vCPUs, \
-             locks or VMs, or a smaller --ring"
-        }
-        Some(libc::ENOSPC) => "; KVM has no room for more: use fewer vCPUs",
-        Some(libc::EPERM | libc::EACCES) => {
-            "; a policy forbids it (seccomp, SELinux, a container's): change that, or use --machine threads"
-        }
-        Some(libc::EBUSY) => "; another hypervisor has the CPU: end that, or use --machine threads",
-        _ => "",
+impl From<RegionError> for VmmError {
+    fn from(error: RegionError) -> Self {
+        Self::Host(error.into())
     }
 }
 

@@ -5,12 +5,12 @@
 //! 0x0000_1000  GDT
 //! 0x0000_2000  page tables: PML4, PDPT, page directories and tables
 //! 0x0020_0000  image
-//! 0x0080_0000  the shared region (guest::abi), then guarded stacks, one for each vCPU and one for
+//! 0x0080_0000  the shared region (abi), then guarded stacks, one for each vCPU and one for
 //!              each task but the first of each vCPU
 //! 0xf000_0000  doorbells: no memory here
 //! ```
 
-use guest::abi::{Doorbell, Layout};
+use abi::{Doorbell, Layout};
 
 /// A page.
 pub const PAGE: u64 = 0x1000;

@@ -1,9 +1,9 @@
 //! Redirects calls in the guest image to the lock that a VM uses, before it runs.
 //!
-//! The image says where the calls are and what they may call ([`guest::abi::patch`]).
+//! The image says where the calls are and what they may call ([`abi::patch`]).
 
 use crate::image::Image;
-use guest::abi::patch::{CallSite, SITES, TARGETS, operation};
+use abi::patch::{CallSite, SITES, TARGETS, operation};
 use pvlock::LockKind;
 use std::mem::size_of;
 

@@ -9,10 +9,10 @@
 //! ```
 
 use crate::error::VmmError;
-use crate::host_trace::{ExitReason, HostStep, HostTrace};
-use crate::report::Registers;
-use crate::yielding::Target;
-use guest::abi::{Doorbell, EXIT_DONE, EXIT_PANIC};
+use crate::registers::Registers;
+use abi::{Doorbell, EXIT_DONE, EXIT_PANIC, ExitReason, HostStep};
+use host::yielding::Target;
+use host::{HostError, Notes, Notice, Region};
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use std::collections::BTreeMap;
 use std::io;
@@ -22,37 +22,6 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedSender;
 use vmm_sys_util::eventfd::EventFd;
-
-/// What a vCPU has to say to whoever runs the VM.
-#[derive(Debug)]
-pub enum Event {
-    /// It wants this shown.
-    Log {
-        /// The vCPU.
-        vcpu: usize,
-        /// The message.
-        message: String,
-    },
-    /// It has finished its work.
-    Done {
-        /// The vCPU.
-        vcpu: usize,
-    },
-    /// It has panicked.
-    Panicked {
-        /// The vCPU.
-        vcpu: usize,
-        /// The guest's message.
-        message: String,
-    },
-    /// It cannot go on.
-    Failed {
-        /// The vCPU.
-        vcpu: usize,
-        /// Why.
-        error: VmmError,
-    },
-}
 
 /// Exits to the VMM by kind. Kicks are not among them: the kernel serves those.
 #[derive(Debug, Default)]
@@ -89,7 +58,7 @@ pub(crate) struct Shared {
     /// Kicks.
     pub(crate) kick: EventFd,
     pub(crate) exits: Exits,
-    pub(crate) trace: HostTrace,
+    pub(crate) notes: Notes,
     /// The thread must end.
     pub(crate) stop: AtomicBool,
     /// Somebody wants to see the registers.
@@ -100,12 +69,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(trace: bool) -> Result<Self, VmmError> {
+    pub(crate) fn new(noting: bool) -> Result<Self, VmmError> {
         Ok(Self {
             // Blocking: a halted vCPU is a thread blocked in read().
-            kick: EventFd::new(0).map_err(VmmError::os("make an eventfd"))?,
+            kick: EventFd::new(0).map_err(HostError::os("make an eventfd"))?,
             exits: Exits::default(),
-            trace: HostTrace::new(trace),
+            notes: Notes::new(noting),
             stop: AtomicBool::new(false),
             snapshot_wanted: AtomicBool::new(false),
             snapshot: Mutex::new(None),
@@ -120,8 +89,8 @@ pub(crate) struct Vcpu {
     pub(crate) fd: VcpuFd,
     /// What each vCPU of the VM shares, itself included.
     pub(crate) all: Arc<[Shared]>,
-    pub(crate) region: crate::Region,
-    pub(crate) events: UnboundedSender<Event>,
+    pub(crate) region: Region,
+    pub(crate) notices: UnboundedSender<Notice>,
 }
 
 /// Why KVM_RUN returned, without borrowing from the vCPU.
@@ -152,19 +121,21 @@ impl Exit {
 impl Vcpu {
     /// Runs the vCPU until it ends, fails or is told to stop; says on the channel how it ended.
     pub(crate) fn run(mut self) {
-        self.own().target.set_thread();
         let vcpu = self.number;
-        let event = match self.run_guest() {
+        let notice = match self.run_guest() {
             Ok(Some(EXIT_PANIC)) => {
                 let message = self.region.log(vcpu).unwrap_or_else(|e| e.to_string());
-                Event::Panicked { vcpu, message }
+                Notice::Panicked { vcpu, message }
             }
-            Ok(_) => Event::Done { vcpu },
-            Err(error) => Event::Failed { vcpu, error },
+            Ok(_) => Notice::Done { vcpu },
+            Err(error) => Notice::Failed {
+                vcpu,
+                error: error.into(),
+            },
         };
-        tracing::debug!(vcpu, ?event, "vCPU ended");
+        tracing::debug!(vcpu, ?notice, "vCPU ended");
         // Nobody listens any more if the VM is being dropped.
-        let _ = self.events.send(event);
+        let _ = self.notices.send(notice);
     }
 
     /// What this vCPU shares.
@@ -179,9 +150,9 @@ impl Vcpu {
                 return Ok(None);
             }
             self.take_snapshot();
-            self.own().trace.note(HostStep::Enter);
+            self.own().notes.note(HostStep::Enter);
             let exit = self.enter()?;
-            self.own().trace.note(HostStep::Exit(exit.kind()));
+            self.own().notes.note(HostStep::Exit(exit.kind()));
             tracing::trace!(vcpu = self.number, exit = ?exit.kind(), "left the guest");
             match exit {
                 Exit::Store(address, data) => match self.serve(address, &data)? {
@@ -250,12 +221,12 @@ impl Vcpu {
                 tracing::trace!(vcpu, ns = value, "held off its CPU");
                 let begun = Instant::now();
                 std::thread::sleep(Duration::from_nanos(value.into()));
-                self.own().trace.note(HostStep::injected(begun.elapsed()));
+                self.own().notes.note(HostStep::injected(begun.elapsed()));
             }
             Doorbell::Log => {
                 count(&self.own().exits.log);
                 let message = self.region.log(vcpu)?;
-                let _ = self.events.send(Event::Log { vcpu, message });
+                let _ = self.notices.send(Notice::Log { vcpu, message });
             }
             Doorbell::Exit => {
                 count(&self.own().exits.exit);
@@ -274,7 +245,7 @@ impl Vcpu {
     /// Blocks until the vCPU is kicked, or has been since its last halt.
     fn halt(&mut self) -> Result<(), VmmError> {
         self.own().target.set_halted(true);
-        self.own().trace.note(HostStep::Blocked);
+        self.own().notes.note(HostStep::Blocked);
         let result = loop {
             match wait_for_kick(&self.own().kick) {
                 Ok(()) => break Ok(()),
@@ -286,14 +257,11 @@ impl Vcpu {
                     self.take_snapshot();
                 }
                 Err(source) => {
-                    break Err(VmmError::Os {
-                        what: "wait for a kick",
-                        source,
-                    });
+                    break Err(HostError::os("wait for a kick")(source).into());
                 }
             }
         };
-        self.own().trace.note(HostStep::Unblocked);
+        self.own().notes.note(HostStep::Unblocked);
         self.own().target.set_halted(false);
         result
     }

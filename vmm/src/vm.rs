@@ -1,20 +1,17 @@
 //! A virtual machine: built, run, watched, stopped.
 
 use crate::boot;
-use crate::clock;
 use crate::cpl::Cpl;
 use crate::error::VmmError;
-use crate::host_trace::HostEvent;
 use crate::image::Image;
 use crate::kvm_stats::KvmStats;
 use crate::layout::{self, MemoryMap};
-use crate::limits;
-use crate::region::{self, Region};
-use crate::report::Registers;
-use crate::sched;
-use crate::thread;
-use crate::vcpu::{Event, Shared, Vcpu};
-use guest::abi::{Doorbell, KICK_PAGES, Params};
+use crate::registers::Registers;
+use crate::tsc;
+use crate::vcpu::{Shared, Vcpu};
+use abi::{Doorbell, KICK_PAGES, Params};
+use host::region::{self, RegionError};
+use host::{HostError, HostNote, Notice, Region, clock, limits, thread};
 use kvm_bindings::{Msrs, kvm_msr_entry, kvm_userspace_memory_region};
 use kvm_ioctls::{Cap, IoEventAddress, Kvm, NoDatamatch, VcpuFd, VmFd};
 use rustix::process::Pid;
@@ -123,7 +120,7 @@ impl Vm {
     ///
     /// # Errors
     /// If the host cannot run it; nothing is left running then.
-    pub fn start(config: &Config) -> Result<(Self, UnboundedReceiver<Event>), VmmError> {
+    pub fn start(config: &Config) -> Result<(Self, UnboundedReceiver<Notice>), VmmError> {
         let count = config.affinity.len();
         check_host(count)?;
         let mut params = config.params;
@@ -158,7 +155,7 @@ impl Vm {
             .first()
             .ok_or(VmmError::Missing("vCPUs", "there is nothing to run"))?;
         let tsc_khz = VmmError::ioctl("tell the TSC's frequency", || first.get_tsc_khz())?.into();
-        let tsc_offset = clock::tsc_offset(first)?;
+        let tsc_offset = tsc::tsc_offset(first)?;
         params.tsc_khz = tsc_khz;
         region.init(&params, layout::REGION)?;
         for task in 0..layout.tasks() {
@@ -168,7 +165,7 @@ impl Vm {
         }
 
         allow_signalling()?;
-        let (events, receiver) = mpsc::unbounded_channel();
+        let (notices, receiver) = mpsc::unbounded_channel();
         // From here on, dropping `this` ends whatever has been started.
         let traced = layout.trace_records() > 0;
         let mut this = Self {
@@ -183,7 +180,7 @@ impl Vm {
             fd: vm,
         };
         for (number, fd) in fds.into_iter().enumerate() {
-            this.start_vcpu(number, fd, &config.affinity[number], &events)?;
+            this.start_vcpu(number, fd, &config.affinity[number], &notices)?;
         }
         tracing::debug!(vcpus = count, cpl = %config.cpl, tsc_khz, "VM started");
         Ok((this, receiver))
@@ -194,7 +191,7 @@ impl Vm {
         number: usize,
         fd: VcpuFd,
         cpus: &[usize],
-        events: &mpsc::UnboundedSender<Event>,
+        notices: &mpsc::UnboundedSender<Notice>,
     ) -> Result<(), VmmError> {
         let bell = Doorbell::Kick(u32::try_from(number).unwrap_or(u32::MAX)).address();
         let (kick, bell) = (&self.shared[number].kick, IoEventAddress::Mmio(bell));
@@ -207,37 +204,16 @@ impl Vm {
             fd,
             all: Arc::clone(&self.shared),
             region: self.region.clone(),
-            events: events.clone(),
+            notices: notices.clone(),
         };
-        let (placed, placement) = std::sync::mpsc::channel();
-        let wanted = cpus.to_vec();
-        let thread = std::thread::Builder::new()
-            .name(format!("vcpu{number}"))
-            .spawn(move || {
-                sched::join_load();
-                let result = thread::set_affinity(&wanted);
-                let ok = result.is_ok();
-                let _ = placed.send(result);
-                if ok {
-                    vcpu.run();
-                }
-            })
-            .map_err(VmmError::os("start a vCPU's thread"))?;
+        let shared = Arc::clone(&self.shared);
+        let begin = move || shared[number].target.set_thread();
+        let thread = thread::start_vcpu(number, cpus, begin, move || vcpu.run())?;
         self.vcpus.push(VcpuHandle {
             stats,
             thread: Some(thread),
         });
-        match placement.recv() {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(source)) => Err(VmmError::Affinity {
-                vcpu: number,
-                cpus: cpus.to_vec(),
-                source,
-            }),
-            Err(_) => Err(VmmError::os("start a vCPU's thread")(io::Error::other(
-                "it died",
-            ))),
-        }
+        Ok(())
     }
 
     /// Opens KVM's statistics of a vCPU, unless those of another could not be opened. Of all or of none:
@@ -291,11 +267,11 @@ impl Vm {
     ///
     /// # Errors
     /// If its eventfd cannot be written.
-    pub fn kick(&self, cpu: usize) -> Result<(), VmmError> {
+    pub fn kick(&self, cpu: usize) -> Result<(), HostError> {
         self.shared[cpu]
             .kick
             .write(1)
-            .map_err(VmmError::os("kick a vCPU"))
+            .map_err(HostError::os("kick a vCPU"))
     }
 
     /// The host thread of vCPU `cpu`, once it runs.
@@ -304,8 +280,8 @@ impl Vm {
     }
 
     /// Takes away what has been noted of vCPU `cpu` for a trace, if the VM is traced.
-    pub fn take_host_events(&self, cpu: usize) -> Vec<HostEvent> {
-        self.shared[cpu].trace.take()
+    pub fn take_notes(&self, cpu: usize) -> Vec<HostNote> {
+        self.shared[cpu].notes.take()
     }
 
     /// What to add to the host's TSC to get the guest's, modulo 2^64.
@@ -390,7 +366,7 @@ pub(crate) fn create_vm(memory: &GuestMemoryMmap) -> Result<VmFd, VmmError> {
     let vm = VmmError::ioctl("create a VM", || kvm.create_vm())?;
     let address = memory
         .get_host_address(GuestAddress(0))
-        .map_err(region::RegionError::from)?;
+        .map_err(RegionError::from)?;
     let slot = kvm_userspace_memory_region {
         memory_size: memory.iter().map(GuestMemoryRegion::len).sum(),
         userspace_addr: address.expose_provenance() as u64,
@@ -424,8 +400,7 @@ fn enable_steal_time(vcpu: &VcpuFd, address: u64) -> Result<(), VmmError> {
 /// Installs the do-nothing handler that makes a signal interrupt KVM_RUN and read().
 fn allow_signalling() -> Result<(), VmmError> {
     extern "C" fn interrupt(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
-    register_signal_handler(SIGRTMIN(), interrupt).map_err(|e| VmmError::Os {
-        what: "install a signal handler",
-        source: e.into(),
-    })
+    register_signal_handler(SIGRTMIN(), interrupt)
+        .map_err(HostError::os("install a signal handler"))?;
+    Ok(())
 }

@@ -3,12 +3,13 @@
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // A test fails by panicking.
 
-use guest::abi::{Counter, Dispatch, Params, Task, Workload, flags, phase};
+use abi::{Counter, Dispatch, Params, Task, Workload, flags, phase};
+use host::thread::ThreadStats;
+use host::{HostError, Notice};
 use pvlock::{LockEvent, LockKind};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedReceiver;
-use vmm::thread::ThreadStats;
-use vmm::{Config, Cpl, Event, Vm, VmmError};
+use vmm::{Config, Cpl, Vm, VmmError};
 
 /// Whether there is a KVM to test with. Any other obstacle than its absence fails the test.
 fn kvm_is_here() -> bool {
@@ -35,7 +36,7 @@ fn spin(lock: LockKind) -> Params {
     }
 }
 
-fn start(params: Params, vcpus: usize) -> (Vm, UnboundedReceiver<Event>) {
+fn start(params: Params, vcpus: usize) -> (Vm, UnboundedReceiver<Notice>) {
     let config = Config {
         params,
         cpl: Cpl::Cpl3,
@@ -153,7 +154,7 @@ fn halted_vcpus_cost_no_cpu_and_every_kick_wakes() {
         let guest = vm.region().counters(cpu).unwrap()[Counter::Halts.index()];
         assert_eq!(vm.exits(cpu)["halt"], guest, "each halt is one exit");
     }
-    let kicked = total(&vm, Counter::Lock(pvlock::LockEvent::PvKickUnlock));
+    let kicked = total(&vm, Counter::Lock(LockEvent::PvKickUnlock));
     assert_eq!(total(&vm, Counter::Kicks), kicked, "only releases kick");
 }
 
@@ -240,7 +241,7 @@ fn a_guest_can_say_something() {
     work(&vm);
     for _ in 0..2 {
         match first_event(&mut events) {
-            Event::Log { message, .. } => assert_eq!(message, "busy until told to stop"),
+            Notice::Log { message, .. } => assert_eq!(message, "busy until told to stop"),
             other => panic!("{other:?}"),
         }
     }
@@ -248,7 +249,7 @@ fn a_guest_can_say_something() {
 }
 
 /// The first event that there is.
-fn first_event(events: &mut UnboundedReceiver<Event>) -> Event {
+fn first_event(events: &mut UnboundedReceiver<Notice>) -> Notice {
     let mut found = None;
     wait_for("a vCPU has ended", || {
         found = events.try_recv().ok();
@@ -271,7 +272,7 @@ fn a_panic_shows_the_guests_message() {
     let (vm, mut events) = start(params, 2);
     work(&vm);
     match first_event(&mut events) {
-        Event::Panicked { vcpu: 0, message } => {
+        Notice::Panicked { vcpu: 0, message } => {
             assert!(
                 message.contains("a panic was asked for (critical_ns = 4711)"),
                 "{message}"
@@ -300,10 +301,10 @@ fn a_fault_is_reported_with_the_place() {
     );
     work(&vm);
     match first_event(&mut events) {
-        Event::Failed {
-            vcpu: 0,
-            error: VmmError::TripleFault { registers, .. },
-        } => {
+        Notice::Failed { vcpu: 0, error } => {
+            let Some(VmmError::TripleFault { registers, .. }) = error.downcast_ref() else {
+                panic!("{error}");
+            };
             let text = registers.to_string();
             assert!(text.contains("rip 0x") && text.contains("rsp 0x"), "{text}");
         }
@@ -400,7 +401,7 @@ fn a_vcpu_cannot_be_placed_on_a_cpu_that_does_not_exist() {
         affinity: vec![vec![0], vec![1000]],
     };
     match Vm::start(&config) {
-        Err(VmmError::Affinity { vcpu: 1, cpus, .. }) => assert_eq!(cpus, [1000]),
+        Err(VmmError::Host(HostError::Affinity { vcpu: 1, cpus, .. })) => assert_eq!(cpus, [1000]),
         other => panic!("{other:?}"),
     }
 }

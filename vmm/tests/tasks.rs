@@ -3,10 +3,11 @@
 
 #![allow(clippy::unwrap_used)] // A test fails by panicking.
 
-use guest::abi::{MAX_TASKS, Params, Task, TaskArea, Workload, phase};
+use abi::{MAX_TASKS, Params, Task, TaskArea, Workload, phase};
+use host::Notice;
 use std::mem::offset_of;
 use std::time::{Duration, Instant};
-use vmm::{Config, Cpl, Event, Vm, VmmError};
+use vmm::{Config, Cpl, Vm, VmmError};
 
 fn kvm_is_here() -> bool {
     match vmm::check_host(2) {
@@ -39,8 +40,8 @@ fn relay(vcpus: usize, tasks: usize, rounds: u64) -> Vec<u64> {
     let mut until = |task| {
         while !(0..vcpus).all(|cpu| vm.region().task(cpu).unwrap() == task) {
             match events.try_recv() {
-                Ok(Event::Panicked { message, .. }) => panic!("{message}"),
-                Ok(Event::Failed { error, .. }) => panic!("{error}"),
+                Ok(Notice::Panicked { message, .. }) => panic!("{message}"),
+                Ok(Notice::Failed { error, .. }) => panic!("{error}"),
                 _ => {}
             }
             let patience = Duration::from_secs(30);

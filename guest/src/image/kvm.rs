@@ -1,10 +1,11 @@
 //! The platform of a vCPU in a KVM guest.
 
 use super::patch;
+use abi::{Counter, Doorbell, VcpuArea, flags};
 use core::arch::asm;
 use core::sync::atomic::Ordering;
 use guest::Machine;
-use guest::abi::{Counter, Doorbell, VcpuArea, flags};
+use guest::machine::VcpuAreaExt as _;
 use pvlock::Platform;
 use pvlock::atomic::Watch;
 

@@ -1,16 +1,17 @@
 //! The bare-metal image: entry, the KVM platform, panics, and what the compiler expects of libc.
 //!
 //! A vCPU starts at [`_start`] in 64-bit mode with its own stack, GS base pointing to its
-//! [`VcpuArea`](guest::abi::VcpuArea), and no interrupts, ever.
+//! [`VcpuArea`](abi::VcpuArea), and no interrupts, ever.
 #![allow(unsafe_code)] // Bare metal: entry point, memory routines, doorbell stores.
 
 mod kvm;
 mod mem;
 mod patch;
 
+use abi::{Doorbell, EXIT_DONE, EXIT_PANIC, LOG_BYTES};
 use core::fmt::{self, Write};
 use core::panic::PanicInfo;
-use guest::abi::{Doorbell, EXIT_DONE, EXIT_PANIC, LOG_BYTES};
+use guest::machine::VcpuAreaExt as _;
 use guest::{Machine, workload};
 use kvm::Kvm;
 

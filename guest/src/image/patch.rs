@@ -1,8 +1,8 @@
 //! Calls that the VMM redirects before the image runs, and what they may be made to call.
 
 use super::kvm::Kvm;
+use abi::patch::{CallTarget, operation};
 use core::arch::asm;
-use guest::abi::patch::{CallTarget, operation};
 use pvlock::LockKind;
 
 /// Calls `$operation` of the lock at `$lock`, and records the call in the section of call sites.

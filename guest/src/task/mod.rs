@@ -28,10 +28,11 @@
 #[cfg(target_arch = "x86_64")]
 mod switch;
 
-use crate::abi::task_state::{BLOCKED, RUNS, WOKEN};
-use crate::abi::{Layout, MAX_TASKS, RunQueue, TaskArea, VcpuArea};
+use crate::machine::VcpuAreaExt as _;
 use crate::machine::{deref, native};
 use crate::{Machine, work};
+use abi::task_state::{BLOCKED, RUNS, WOKEN};
+use abi::{Layout, MAX_TASKS, RunQueue, TaskArea, VcpuArea};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::fence;
 use pvlock::atomic::Watch;

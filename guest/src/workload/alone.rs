@@ -6,8 +6,9 @@ use super::current_phase;
 use super::spin::{Looks, Turns};
 use super::subject::Subject;
 use super::turn::HIST_SCRATCH;
-use crate::abi::{Costs, LockSlot, Params, VcpuArea, flags};
+use crate::machine::VcpuAreaExt as _;
 use crate::{Machine, machine, work};
+use abi::{Costs, LockSlot, Params, VcpuArea, flags};
 use core::hint::black_box;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -160,7 +161,7 @@ fn forget(vcpu: &VcpuArea, params: &Params) {
         }
     }
     vcpu.counters.iter().for_each(|n| n.store(0, Relaxed));
-    vcpu.hists.iter().for_each(crate::hist::Hist::clear);
+    vcpu.hists.iter().for_each(abi::hist::Hist::clear);
     vcpu.section.clear();
     vcpu.outside.clear();
     vcpu.wait_max.store(0, Relaxed);

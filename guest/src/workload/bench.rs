@@ -8,9 +8,10 @@ use super::check::Inside;
 use super::lengths::Outside;
 use super::subject::{self, Subject};
 use super::{alone, current_phase, start_and, wait_for_stop};
-use crate::abi::{Counter, Data, LockSlot, Params, TaskArea, VcpuArea, flags, phase};
+use crate::machine::VcpuAreaExt as _;
 use crate::task::{self, Body};
 use crate::{Machine, machine, work};
+use abi::{Counter, Data, LockSlot, Params, TaskArea, VcpuArea, flags, phase};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A task lets others run, if it has had its slice, after so many operations. Looking at the clock after

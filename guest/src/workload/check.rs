@@ -1,7 +1,7 @@
 //! What a critical section does to the data that its lock guards, and what that says of exclusion.
 
 use crate::Machine;
-use crate::abi::{Data, Guarded, LockSlot};
+use abi::{Data, Guarded, LockSlot};
 
 /// A critical section under way.
 #[derive(Clone, Copy)]

@@ -1,6 +1,6 @@
 //! Choices at random: which lock is next, and whether to read.
 
-use crate::abi::Params;
+use abi::{Alias, Params};
 
 /// A small generator for choices that only have to differ: xorshift64* (Marsaglia 2003; Vigna 2014).
 #[derive(Clone, Debug)]
@@ -61,47 +61,9 @@ pub(super) fn read_share(params: &Params, cpu: u32) -> u64 {
     }
 }
 
-/// An entry of an alias table: stay there in the share `stay` of cases (a multiple of 2^-32), else go
-/// to `other`. An entry that always stays is its own `other`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Alias {
-    /// How often to stay.
-    pub stay: u32,
-    /// Where to go otherwise.
-    pub other: u32,
-}
-
-impl Alias {
-    /// The entry as it lies in memory.
-    pub const fn word(self) -> u64 {
-        (self.stay as u64) << 32 | self.other as u64
-    }
-
-    #[expect(clippy::cast_possible_truncation, reason = "the point")]
-    const fn from_word(word: u64) -> Self {
-        Self {
-            stay: (word >> 32) as u32,
-            other: word as u32,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn entries_survive_memory() {
-        for entry in [
-            Alias { stay: 0, other: 7 },
-            Alias {
-                stay: u32::MAX,
-                other: 65_535,
-            },
-        ] {
-            assert_eq!(Alias::from_word(entry.word()), entry);
-        }
-    }
 
     #[test]
     fn shares_are_kept_and_their_ends_are_certain() {

@@ -6,9 +6,10 @@
 
 use super::place::{place, placed};
 use super::{start, subject};
-use crate::abi::{Counter, LockSlot, Params, TaskArea, VcpuArea};
+use crate::machine::VcpuAreaExt as _;
 use crate::task::{self, Body};
 use crate::{Machine, machine};
+use abi::{Counter, LockSlot, Params, TaskArea, VcpuArea};
 use core::marker::PhantomData;
 use pvlock::conformance::{Breach, Guarded, Kept, Killing, Meeting, SITES, Site, Suite};
 use pvlock::registry::SemVisitor;

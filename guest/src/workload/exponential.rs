@@ -76,7 +76,7 @@ pub(super) fn draw(choice: &mut Choice, mean: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::abi::Params;
+    use abi::Params;
 
     #[test]
     fn the_table_is_of_the_exponential_distribution() {

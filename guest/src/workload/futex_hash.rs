@@ -6,9 +6,9 @@
 
 use super::bench::{self, Member};
 use super::subject::{self, Subject, Visitor};
-use crate::abi::{Counter, LockSlot, Params, TaskArea, VcpuArea};
 use crate::task::Body;
 use crate::{Machine, machine};
+use abi::{Counter, LockSlot, Params, TaskArea, VcpuArea};
 use core::hint::black_box;
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};

@@ -6,9 +6,9 @@
 
 use super::choice::Choice;
 use super::exponential;
-use crate::abi::{Costs, Params, Sampled, flags};
-use crate::hist::Hist;
 use crate::work::{ps_in_ticks, units};
+use abi::hist::Hist;
+use abi::{Costs, Params, Sampled, flags};
 use core::hint::black_box;
 
 /// What is longer than so many times what was asked for,

@@ -5,9 +5,9 @@
 
 use super::bench::{self, Member};
 use super::subject::{self, Subject, Visitor, kind};
-use crate::abi::{LockSlot, Params, TaskArea, VcpuArea};
 use crate::task::{self, Body};
 use crate::{Machine, machine};
+use abi::{LockSlot, Params, TaskArea, VcpuArea};
 use core::marker::PhantomData;
 
 /// How long a holder asks to sleep, ns.

@@ -20,8 +20,9 @@ mod subject;
 pub mod torture;
 pub mod turn;
 
-use crate::abi::{self, Params, Task, VcpuArea, Workload, phase};
+use crate::machine::VcpuAreaExt as _;
 use crate::{Machine, trace, work};
+use abi::{self, Params, Task, VcpuArea, Workload, phase};
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// What a vCPU executes, from its start to its end.

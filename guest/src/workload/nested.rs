@@ -10,9 +10,10 @@ use super::choice;
 use super::lengths::Section;
 use super::subject::{self, Subject, Visitor};
 use super::turn::Turn;
-use crate::abi::{Counter, LockSlot, Params, VcpuArea, flags, phase};
+use crate::machine::VcpuAreaExt as _;
 use crate::trace::by_chance;
 use crate::{Machine, machine, work};
+use abi::{Counter, LockSlot, Params, VcpuArea, flags, phase};
 use core::sync::atomic::Ordering::Relaxed;
 use pvlock::TraceEvent;
 

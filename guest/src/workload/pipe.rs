@@ -9,9 +9,9 @@
 use super::bench::{self, Member};
 use super::place::{place, placed};
 use super::subject::{self, Subject, Visitor};
-use crate::abi::{Counter, LockSlot, Params, TaskArea, VcpuArea};
 use crate::task::Body;
 use crate::{Machine, machine};
+use abi::{Counter, LockSlot, Params, TaskArea, VcpuArea};
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 

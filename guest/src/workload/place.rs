@@ -1,7 +1,7 @@
 //! Objects in lock slots: locks and what tests need, of types that only the workload knows.
 #![allow(unsafe_code)] // A slot is a piece of shared memory.
 
-use crate::abi::{LOCK_BYTES, LockSlot};
+use abi::{LOCK_BYTES, LockSlot};
 
 /// Puts `object` into `slot`.
 pub(super) fn place<T>(slot: &LockSlot, object: T) {

@@ -3,10 +3,11 @@
 //! vCPU 0 measures; vCPU 1 halts and is kicked. The number of trials is [`TRIALS`].
 
 use super::{current_phase, start, wait_for_stop};
-use crate::abi::{Counter, VcpuArea, phase};
+use crate::machine::VcpuAreaExt as _;
 use crate::machine::native;
 use crate::{Machine, work};
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use abi::{Counter, VcpuArea, phase};
+use core::sync::atomic::Ordering::{Acquire, Release};
 
 /// vCPU 0: ticks in a kick of a vCPU that is not halted.
 pub const HIST_KICK_RUNNING: usize = 0;
@@ -52,35 +53,40 @@ fn kick_others<M: Machine>(vcpu: &VcpuArea, settle: u64) {
         return;
     }
     let other = native::area::<M>(1);
-    for trial in 1..=TRIALS {
+    for _ in 0..TRIALS {
         M::work(settle);
         timed(HIST_YIELD, &|| M::yield_to(1));
-        // Release pairs with the Acquire in be_kicked(). `wait_since` of vCPU 1 carries the time.
-        other.wait_since.store(M::now(), Release);
+        let now = M::now();
+        // Release pairs with the Acquire in be_kicked().
+        vcpu.kicked_at.store(now, Release);
         timed(HIST_KICK_HALTED, &|| M::kick(1));
         vcpu.count(Counter::Acquisitions, 1);
-        // vCPU 1 counts the kicks it has seen. The host may be stopping us.
-        M::spin_until(&other.wait_max, Acquire, |seen| {
-            seen >= trial || current_phase(vcpu) == phase::STOP
+        // Acquire pairs with the Release in be_kicked(). The host may be stopping us.
+        M::spin_until(&other.kick_seen, Acquire, |seen| {
+            seen == now || current_phase(vcpu) == phase::STOP
         });
     }
 }
 
 fn be_kicked<M: Machine>(vcpu: &VcpuArea) {
-    for trial in 1..=TRIALS {
+    let word = &native::area::<M>(0).kicked_at;
+    let mut seen = 0;
+    for _ in 0..TRIALS {
         let kicked = loop {
             if current_phase(vcpu) == phase::STOP {
                 return;
             }
-            M::halt_while(&vcpu.wait_since, |stamp| stamp == 0);
-            match vcpu.wait_since.load(Acquire) {
-                0 => {}
+            M::halt_while(word, |stamp| stamp == seen);
+            // Acquire pairs with the Release in kick_others().
+            match word.load(Acquire) {
+                stamp if stamp == seen => {}
                 stamp => break stamp,
             }
         };
         vcpu.hists[HIST_KICK_TO_RUN].record(M::now().saturating_sub(kicked));
-        vcpu.wait_since.store(0, Relaxed);
-        vcpu.wait_max.store(trial, Release);
+        seen = kicked;
+        // Release pairs with the Acquire in kick_others().
+        vcpu.kick_seen.store(seen, Release);
         vcpu.count(Counter::Acquisitions, 1);
     }
 }

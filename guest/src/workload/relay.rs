@@ -6,9 +6,10 @@
 
 use super::start;
 use crate::Machine;
-use crate::abi::{Counter, LockSlot, TaskArea, VcpuArea};
+use crate::machine::VcpuAreaExt as _;
 use crate::machine::deref_slice;
 use crate::task::{self, Body};
+use abi::{Counter, LockSlot, TaskArea, VcpuArea};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// [`VcpuArea::hists`]: ticks from before the wake-up to running.

@@ -10,9 +10,9 @@ use super::bench::{self, Member};
 use super::choice::Choice;
 use super::lengths::Section;
 use super::subject::{self, Subject, Visitor};
-use crate::abi::{LockSlot, Params, TaskArea, VcpuArea, flags};
 use crate::task::Body;
 use crate::{Machine, machine, work};
+use abi::{LockSlot, Params, TaskArea, VcpuArea, flags};
 use core::marker::PhantomData;
 
 /// Runs the workload on this vCPU with the lock named in `params`.

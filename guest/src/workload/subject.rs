@@ -1,8 +1,8 @@
 //! The lock that is worked on, exclusive or shared by readers, with one face for the workload.
 
 use super::place::{place, placed};
-use crate::abi::{Data, Dispatch, LOCK_BYTES_BESIDE_DATA, LockSlot, Params};
 use crate::{Machine, dispatch};
+use abi::{Data, Dispatch, LOCK_BYTES_BESIDE_DATA, LockSlot, Params};
 use core::marker::PhantomData;
 use pvlock::{LockKind, LockVisitor, RawLock, RawRwLock, RwLockVisitor};
 

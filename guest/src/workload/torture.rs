@@ -20,8 +20,9 @@ use super::check::Inside;
 use super::choice::Choice;
 use super::subject::{self, Subject, Visitor};
 use super::{current_phase, start};
-use crate::abi::{Counter, LockSlot, Params, Task, VcpuArea, phase};
+use crate::machine::VcpuAreaExt as _;
 use crate::{Machine, machine};
+use abi::{Counter, LockSlot, Params, Task, VcpuArea, phase};
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering::Relaxed;
 

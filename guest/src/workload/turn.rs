@@ -4,20 +4,11 @@ use super::check::Inside;
 use super::lengths::Section;
 use super::subject::{self, Subject};
 use crate::Machine;
-use crate::abi::{Counter, Data, LockSlot, VcpuArea};
-use crate::hist::Hist;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use abi::{Counter, Data, LockSlot, VcpuArea};
 
-/// [`VcpuArea::hists`]: how long acquisitions waited that were not for reading, if they are timed.
-pub const HIST_WAIT: usize = 0;
-/// [`VcpuArea::hists`]: how long critical sections took (a sample).
-pub const HIST_CRITICAL: usize = 1;
-/// [`VcpuArea::hists`]: how long the work between two acquisitions took (a sample).
-pub const HIST_OUTSIDE: usize = 2;
-/// [`VcpuArea::hists`]: scratch, for finding out what timing costs.
-pub(super) const HIST_SCRATCH: usize = 3;
-/// [`VcpuArea::hists`]: how long acquisitions waited that were for reading, if they are timed.
-pub const HIST_READ_WAIT: usize = 4;
+use abi::hist::Hist;
+pub use abi::{HIST_CRITICAL, HIST_OUTSIDE, HIST_READ_WAIT, HIST_SCRATCH, HIST_WAIT};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Where a wait is noted.
 struct Wait<'a> {

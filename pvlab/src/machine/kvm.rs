@@ -2,10 +2,10 @@
 
 use super::{RunningVm, unknown_of_threads};
 use crate::record::Unknown;
+use host::{HostError, HostNote, Region};
 use rustix::process::Pid;
 use std::collections::BTreeMap;
-use vmm::host_trace::HostEvent;
-use vmm::{Region, Vm, VmmError};
+use vmm::Vm;
 
 impl RunningVm for Vm {
     fn region(&self) -> &Region {
@@ -20,7 +20,7 @@ impl RunningVm for Vm {
         Vm::now(self)
     }
 
-    fn kick(&self, vcpu: usize) -> Result<(), VmmError> {
+    fn kick(&self, vcpu: usize) -> Result<(), HostError> {
         Vm::kick(self, vcpu)
     }
 
@@ -49,8 +49,8 @@ impl RunningVm for Vm {
         Vm::tsc_offset(self)
     }
 
-    fn take_host_events(&self, vcpu: usize) -> Vec<HostEvent> {
-        Vm::take_host_events(self, vcpu)
+    fn take_notes(&self, vcpu: usize) -> Vec<HostNote> {
+        Vm::take_notes(self, vcpu)
     }
 
     fn is_halted(&self, vcpu: usize) -> bool {

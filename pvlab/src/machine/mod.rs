@@ -11,22 +11,40 @@ use crate::scenario::{
     Bench, Cpl, MachineKind, Mix, Scenario, Spread, Torture, VmSpec, Whom, whole_ns,
 };
 use crate::session::RunError;
-use guest::abi::{Params, Workload, flags, preempt};
+use abi::{Params, Switch, Workload, flags, preempt};
+use host::switches::{SwitchError, SwitchRecorder};
+use host::thread::{self, ThreadStats};
+use host::{HostError, HostNote, Notice, Region, clock};
 use rustix::process::Pid;
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::fmt::Debug;
 use std::io;
 use std::sync::OnceLock;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
-use vmm::host_trace::HostEvent;
-use vmm::switches::{Switch, SwitchError, SwitchRecorder};
-use vmm::thread::{self, ThreadStats};
-use vmm::{Event, Region, VmmError, clock};
+use vmm::VmmError;
 
 pub use noise::Noise;
 pub use simulated::{idle_assignment, presets, spec};
 pub use threads::lock_bytes;
+
+/// Why a machine cannot run a VM, or go on with one.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// The host refuses something.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// KVM refuses something.
+    #[error(transparent)]
+    Kvm(#[from] VmmError),
+    /// A vCPU cannot go on.
+    #[error(transparent)]
+    Vcpu(#[from] Box<dyn Error + Send + Sync>),
+    /// A simulated machine is to be started like one of the host.
+    #[error("a simulated machine is made from a preset")]
+    NoPreset,
+}
 
 /// A running virtual machine, of whatever kind. Dropping it ends it.
 ///
@@ -42,7 +60,7 @@ pub trait RunningVm {
     ///
     /// # Errors
     /// If the machine cannot.
-    fn kick(&self, vcpu: usize) -> Result<(), VmmError>;
+    fn kick(&self, vcpu: usize) -> Result<(), HostError>;
     /// The host thread of a vCPU, once it runs.
     fn tid(&self, vcpu: usize) -> Option<Pid>;
     /// What the host's scheduler has counted for a vCPU.
@@ -87,7 +105,7 @@ pub trait RunningVm {
     /// What to add to the host's TSC to get that of the vCPUs, modulo 2^64.
     fn tsc_offset(&self) -> u64;
     /// Takes away what the host has noted of a vCPU, if the VM is traced.
-    fn take_host_events(&self, vcpu: usize) -> Vec<HostEvent>;
+    fn take_notes(&self, vcpu: usize) -> Vec<HostNote>;
     /// Whether a vCPU is halted.
     fn is_halted(&self, vcpu: usize) -> bool;
     /// Whether it is certain that none of its vCPUs will ever go on, though they want to.
@@ -124,7 +142,7 @@ impl Switches for SwitchRecorder {
 }
 
 /// A VM and what its vCPUs have to say.
-pub type Started = (Box<dyn RunningVm>, UnboundedReceiver<Event>);
+pub type Started = (Box<dyn RunningVm>, UnboundedReceiver<Notice>);
 
 /// Starts the VMs of the scenario. `trace_records` is the size of each vCPU's trace ring, 0 for no
 /// trace.
@@ -254,7 +272,7 @@ pub fn launch(
     cpl: Cpl,
     params: Params,
     affinity: Vec<Vec<usize>>,
-) -> Result<Started, VmmError> {
+) -> Result<Started, MachineError> {
     match machine {
         MachineKind::Kvm => {
             let cpl = match cpl {
@@ -269,11 +287,8 @@ pub fn launch(
             })?;
             Ok((Box::new(vm), events))
         }
-        MachineKind::Threads => threads::start(params, &affinity),
-        MachineKind::Simulated => Err(VmmError::Missing(
-            "a preset",
-            "a simulated machine is made from one",
-        )),
+        MachineKind::Threads => Ok(threads::start(params, &affinity)?),
+        MachineKind::Simulated => Err(MachineError::NoPreset),
     }
 }
 
@@ -281,7 +296,7 @@ pub fn launch(
 ///
 /// # Errors
 /// If KVM cannot run a guest to find out.
-pub fn auto_cpl() -> Result<vmm::Cpl, VmmError> {
+pub fn auto_cpl() -> Result<vmm::Cpl, MachineError> {
     static AUTO: OnceLock<vmm::Cpl> = OnceLock::new();
     if let Some(cpl) = AUTO.get() {
         return Ok(*cpl);

@@ -28,8 +28,8 @@ impl Noise {
             let thread = std::thread::Builder::new()
                 .name(format!("noise{i}"))
                 .spawn(move || {
-                    vmm::sched::join_load();
-                    let _ = placed.send(vmm::thread::set_affinity(&[cpu]));
+                    host::sched::join_load();
+                    let _ = placed.send(host::thread::set_affinity(&[cpu]));
                     let mut x = i;
                     while !stop.load(Ordering::Relaxed) {
                         for _ in 0..10_000 {

@@ -9,7 +9,10 @@ use crate::ending;
 use crate::record::Unknown;
 use crate::scenario::{Scenario, Simulated, whole_ns};
 use crate::session::RunError;
-use guest::abi::{Params, Task};
+use abi::{Params, Switch, Task};
+use host::switches::SwitchError;
+use host::thread::ThreadStats;
+use host::{HostError, HostNote, Notice, Region};
 use rustix::process::Pid;
 use sim::{Said, Simulation, Spec, SpecError, VmConfig};
 use std::cell::{RefCell, RefMut};
@@ -19,10 +22,6 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::time::Instant;
-use vmm::host_trace::{ExitReason, HostEvent, HostStep};
-use vmm::switches::{Switch, SwitchError, SwitchKind};
-use vmm::thread::ThreadStats;
-use vmm::{Event, Region, VmmError};
 
 /// Frequency of the machine's clock: it counts nanoseconds.
 const KHZ: u64 = 1_000_000;
@@ -70,7 +69,7 @@ struct Machine {
     /// Dropped first: it uses all that follows.
     simulation: RefCell<Simulation>,
     regions: Vec<Region>,
-    events: Vec<UnboundedSender<Event>>,
+    notices: Vec<UnboundedSender<Notice>>,
     switched_on: Instant,
 }
 
@@ -88,13 +87,13 @@ pub(super) fn start(
     };
     let mut simulation = Simulation::new(&spec(simulated)?, options);
     simulation.stand_still_on(ending::asked_flag());
-    let (mut regions, mut events, mut receivers) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut regions, mut notices, mut receivers) = (Vec::new(), Vec::new(), Vec::new());
     for (mut params, affinity) in vms {
         params.tsc_khz = KHZ;
-        let region = Region::in_process(&params).map_err(VmmError::from)?;
+        let region = Region::in_process(&params)?;
         let config = VmConfig {
             layout: region.layout(),
-            region: region.host_address().map_err(VmmError::from)?,
+            region: region.host_address()?,
             affinity,
             // Critical sections are counted where they are seen.
             instrumented: params.instrumented() || !simulated.rules.is_empty(),
@@ -105,7 +104,7 @@ pub(super) fn start(
         // region are of one thread, which either runs the simulation or uses the region.
         unsafe { simulation.add_vm(&config) }?;
         let (sender, receiver) = mpsc::unbounded_channel();
-        events.push(sender);
+        notices.push(sender);
         receivers.push(receiver);
     }
     for &cpu in scenario.cpus.iter().cycle().take(scenario.noise) {
@@ -114,7 +113,7 @@ pub(super) fn start(
     let machine = Rc::new(Machine {
         simulation: RefCell::new(simulation),
         regions,
-        events,
+        notices,
         switched_on: Instant::now(),
     });
     let vm = |(number, receiver)| {
@@ -134,13 +133,13 @@ impl Machine {
             simulation.run_until(ns);
             for outcome in simulation.take_outcomes() {
                 let vcpu = outcome.vcpu;
-                let event = match outcome.what {
-                    Said::Done => Event::Done { vcpu },
-                    Said::Panicked(message) => Event::Panicked { vcpu, message },
-                    Said::Log(message) => Event::Log { vcpu, message },
+                let notice = match outcome.what {
+                    Said::Done => Notice::Done { vcpu },
+                    Said::Panicked(message) => Notice::Panicked { vcpu, message },
+                    Said::Log(message) => Notice::Log { vcpu, message },
                 };
                 // Nobody listens any more if the VM has been dropped.
-                let _ = self.events[outcome.vm].send(event);
+                let _ = self.notices[outcome.vm].send(notice);
             }
         }
         simulation
@@ -173,7 +172,7 @@ impl RunningVm for Vm {
         self.machine.now().now_ns()
     }
 
-    fn kick(&self, vcpu: usize) -> Result<(), VmmError> {
+    fn kick(&self, vcpu: usize) -> Result<(), HostError> {
         self.machine.now().kick(self.number, vcpu);
         Ok(())
     }
@@ -227,13 +226,10 @@ impl RunningVm for Vm {
         0
     }
 
-    fn take_host_events(&self, vcpu: usize) -> Vec<HostEvent> {
+    fn take_notes(&self, vcpu: usize) -> Vec<HostNote> {
         let steps = self.machine.now().take_steps(self.number, vcpu);
-        let event = |(ticks, what)| HostEvent {
-            ticks,
-            what: step(what),
-        };
-        steps.into_iter().map(event).collect()
+        let note = |(ticks, step)| HostNote { ticks, step };
+        steps.into_iter().map(note).collect()
     }
 
     fn is_halted(&self, vcpu: usize) -> bool {
@@ -259,19 +255,6 @@ impl RunningVm for Vm {
     }
 }
 
-fn step(step: sim::HostStep) -> HostStep {
-    match step {
-        sim::HostStep::ExitHalt => HostStep::Exit(ExitReason::Halt),
-        sim::HostStep::ExitYield => HostStep::Exit(ExitReason::Yield),
-        sim::HostStep::ExitPreempt => HostStep::Exit(ExitReason::Preempt),
-        sim::HostStep::ExitPause => HostStep::Exit(ExitReason::Pause),
-        sim::HostStep::Enter => HostStep::Enter,
-        sim::HostStep::Blocked => HostStep::Blocked,
-        sim::HostStep::Unblocked => HostStep::Unblocked,
-        sim::HostStep::Injected(ns) => HostStep::Injected(ns),
-    }
-}
-
 /// Switches of a vCPU, which the machine notes if it is traced.
 #[derive(Debug)]
 struct Recorder {
@@ -283,17 +266,7 @@ struct Recorder {
 impl Switches for Recorder {
     fn drain(&mut self, each: &mut dyn FnMut(Switch)) -> u64 {
         let switches = self.machine.now().take_switches(self.vm, self.vcpu);
-        for switch in switches {
-            each(Switch {
-                raw_ns: switch.at_ns,
-                cpu: switch.cpu,
-                kind: match switch.kind {
-                    sim::SwitchKind::In => SwitchKind::In,
-                    sim::SwitchKind::Out => SwitchKind::Out,
-                    sim::SwitchKind::OutPreempted => SwitchKind::OutPreempted,
-                },
-            });
-        }
+        switches.into_iter().for_each(each);
         0
     }
 }

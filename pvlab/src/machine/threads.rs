@@ -4,10 +4,11 @@
 
 use super::{RunningVm, Started, unknown_of_threads};
 use crate::record::Unknown;
-use guest::Machine;
-use guest::abi::{Counter, Params, Task, VcpuArea, flags};
-use guest::machine::{native, vcpu_at};
-use guest::workload;
+use abi::{Counter, HostStep, Params, Task, VcpuArea, flags};
+use guest::machine::{VcpuAreaExt as _, native, vcpu_at};
+use guest::{Machine, workload};
+use host::yielding::Target;
+use host::{HostError, HostNote, Notes, Notice, Region, clock, thread};
 use pvlock::atomic::Watch;
 use pvlock::{LockKind, LockVisitor, Platform, RawLock};
 use rustix::process::Pid;
@@ -15,7 +16,6 @@ use rustix::thread::futex;
 use std::any::Any;
 use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
-use std::io;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -23,9 +23,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{self, UnboundedSender};
-use vmm::host_trace::{HostEvent, HostStep, HostTrace};
-use vmm::yielding::Target;
-use vmm::{Event, Region, VmmError};
 
 /// How long threads get to end. One that has not ended by then is stuck, and is left behind.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -40,7 +37,7 @@ thread_local! {
 /// This thread's place among those of its VM.
 struct Host {
     /// Where to note what the host does with this thread.
-    notes: Arc<HostTrace>,
+    notes: Arc<Notes>,
     /// The threads of the VM's vCPUs.
     all: Arc<[Target]>,
     vcpu: usize,
@@ -182,16 +179,16 @@ struct Vm {
 }
 
 struct Thread {
-    notes: Arc<HostTrace>,
+    notes: Arc<Notes>,
     handle: Option<JoinHandle<()>>,
 }
 
 /// Starts a thread for each vCPU.
-pub(super) fn start(mut params: Params, affinity: &[Vec<usize>]) -> Result<Started, VmmError> {
+pub(super) fn start(mut params: Params, affinity: &[Vec<usize>]) -> Result<Started, HostError> {
     params.vcpus = affinity.len() as u64;
-    params.tsc_khz = vmm::clock::khz();
+    params.tsc_khz = clock::khz();
     let region = Region::in_process(&params)?;
-    let (events, receiver) = mpsc::unbounded_channel();
+    let (notices, receiver) = mpsc::unbounded_channel();
     let mut vm = Vm {
         region: ManuallyDrop::new(region),
         instrumented: params.instrumented(),
@@ -200,7 +197,7 @@ pub(super) fn start(mut params: Params, affinity: &[Vec<usize>]) -> Result<Start
         targets: affinity.iter().map(|_| Target::default()).collect(),
     };
     for (vcpu, cpus) in affinity.iter().enumerate() {
-        vm.start_vcpu(vcpu, cpus, events.clone())?;
+        vm.start_vcpu(vcpu, cpus, notices.clone())?;
     }
     Ok((Box::new(vm), receiver))
 }
@@ -210,67 +207,44 @@ impl Vm {
         &mut self,
         vcpu: usize,
         cpus: &[usize],
-        events: UnboundedSender<Event>,
-    ) -> Result<(), VmmError> {
+        notices: UnboundedSender<Notice>,
+    ) -> Result<(), HostError> {
         let area = self.region.vcpu_host_address(vcpu)?;
-        let notes = Arc::new(HostTrace::new(self.region.layout().trace_records() > 0));
+        let notes = Arc::new(Notes::new(self.region.layout().trace_records() > 0));
         let host = Host {
             notes: Arc::clone(&notes),
             all: Arc::clone(&self.targets),
             vcpu,
         };
         let instrumented = self.instrumented;
-        let (placed, placement) = std::sync::mpsc::channel();
-        let wanted = cpus.to_vec();
+        let targets = Arc::clone(&self.targets);
         let body = move || {
-            vmm::sched::join_load();
-            let result = vmm::thread::set_affinity(&wanted);
-            host.all[vcpu].set_thread();
-            let ok = result.is_ok();
-            let _ = placed.send(result);
-            if ok {
-                AREA.set(area);
-                HOST.with(|this| {
-                    this.get_or_init(|| host);
-                });
-                let body = if instrumented {
-                    workload::run_instrumented::<HostThread<true>>
-                } else {
-                    workload::run::<HostThread<false>>
-                };
-                let outcome = catch_unwind(AssertUnwindSafe(body));
-                // Nobody listens any more if the VM is being dropped.
-                let _ = events.send(match outcome {
-                    Ok(()) => Event::Done { vcpu },
-                    Err(payload) if payload.is::<Left>() => Event::Done { vcpu },
-                    Err(payload) => Event::Panicked {
-                        vcpu,
-                        message: message_of(&*payload),
-                    },
-                });
-            }
+            AREA.set(area);
+            HOST.with(|this| {
+                this.get_or_init(|| host);
+            });
+            let body = if instrumented {
+                workload::run_instrumented::<HostThread<true>>
+            } else {
+                workload::run::<HostThread<false>>
+            };
+            let outcome = catch_unwind(AssertUnwindSafe(body));
+            // Nobody listens any more if the VM is being dropped.
+            let _ = notices.send(match outcome {
+                Ok(()) => Notice::Done { vcpu },
+                Err(payload) if payload.is::<Left>() => Notice::Done { vcpu },
+                Err(payload) => Notice::Panicked {
+                    vcpu,
+                    message: message_of(&*payload),
+                },
+            });
         };
-        let handle = std::thread::Builder::new()
-            .name(format!("vcpu{vcpu}"))
-            .spawn(body)
-            .map_err(|source| VmmError::Os {
-                what: "start a vCPU's thread",
-                source,
-            })?;
+        let handle = thread::start_vcpu(vcpu, cpus, move || targets[vcpu].set_thread(), body)?;
         self.threads.push(Thread {
             notes,
             handle: Some(handle),
         });
-        let affinity = |source| VmmError::Affinity {
-            vcpu,
-            cpus: cpus.to_vec(),
-            source,
-        };
-        placement
-            .recv()
-            .map_err(io::Error::other)
-            .and_then(|placed| placed)
-            .map_err(affinity)
+        Ok(())
     }
 }
 
@@ -291,10 +265,10 @@ impl RunningVm for Vm {
     }
 
     fn now(&self) -> u64 {
-        vmm::clock::now()
+        clock::now()
     }
 
-    fn kick(&self, vcpu: usize) -> Result<(), VmmError> {
+    fn kick(&self, vcpu: usize) -> Result<(), HostError> {
         // SAFETY: the region is ours, and there is such a vCPU, or vcpu_host_address() fails.
         wake(unsafe { &vcpu_at(self.region.vcpu_host_address(vcpu)?).kick_token });
         Ok(())
@@ -316,7 +290,7 @@ impl RunningVm for Vm {
         0
     }
 
-    fn take_host_events(&self, vcpu: usize) -> Vec<HostEvent> {
+    fn take_notes(&self, vcpu: usize) -> Vec<HostNote> {
         self.threads[vcpu].notes.take()
     }
 
@@ -353,7 +327,7 @@ impl Drop for Vm {
     fn drop(&mut self) {
         // The phase ends the workload's loop; those that wait leave. A thread that does neither cannot be
         // ended from outside.
-        let _ = self.region.set_phase(guest::abi::phase::STOP);
+        let _ = self.region.set_phase(abi::phase::STOP);
         self.stop();
         let running = |t: &Thread| t.handle.as_ref().is_some_and(|h| !h.is_finished());
         if self.threads.iter().any(running) {

@@ -1,6 +1,6 @@
 //! How often each lock is chosen: Zipf weights, as a table from which a guest draws in constant time.
 
-use guest::workload::choice::Alias;
+use abi::Alias;
 
 /// The alias table of a Zipf distribution over `locks` locks: lock i (from 0) is chosen in proportion
 /// to 1 / (i + 1)^`skew`.
@@ -57,7 +57,7 @@ fn of_2_32(share: f64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use guest::abi::Params;
+    use abi::Params;
     use guest::workload::choice::Choice;
 
     /// How often each lock is drawn in `draws` draws of the guest's.

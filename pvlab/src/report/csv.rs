@@ -1,7 +1,7 @@
 //! Comma-separated values (RFC 4180, with bare line feeds).
 
 /// A row, with its cells quoted where that is needed.
-pub(super) fn row(cells: impl IntoIterator<Item = String>) -> String {
+pub(crate) fn row(cells: impl IntoIterator<Item = String>) -> String {
     let cells: Vec<_> = cells.into_iter().map(quoted).collect();
     cells.join(",") + "\n"
 }
@@ -19,12 +19,12 @@ pub(crate) fn maybe(value: Option<impl ToString>) -> String {
 }
 
 /// A cell for a figure that there is none of if it rests on no acquisition.
-pub(super) fn some(value: f64) -> String {
-    maybe(Some(value).filter(|value| crate::analysis::none::is_figure(*value)))
+pub(crate) fn some(value: f64) -> String {
+    maybe(Some(value).filter(|value| crate::figures::none::is_figure(*value)))
 }
 
 /// A cell for a figure that there is none of if it is not finite.
-pub(super) fn finite(value: Option<f64>) -> String {
+pub(crate) fn finite(value: Option<f64>) -> String {
     maybe(value.filter(|value| value.is_finite()))
 }
 

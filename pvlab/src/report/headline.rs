@@ -3,7 +3,7 @@
 use super::Context;
 use super::human::{or_dash, plural, time};
 use super::mix;
-use crate::analysis::Summary;
+use crate::figures::Summary;
 use crate::host::format_cpu_list;
 use crate::record::{Start, StartReason};
 use crate::scenario::{Data, Length, MachineKind, Placement, Scenario, Spread};
@@ -64,7 +64,7 @@ pub fn headline(context: &Context, scenario: &Scenario) -> String {
 }
 
 /// The workload as asked for.
-pub(super) fn workload(scenario: &Scenario) -> String {
+pub(crate) fn workload(scenario: &Scenario) -> String {
     let length = match scenario.length {
         Length::Duration(duration) => time(duration.as_nanos() as f64),
         Length::Iterations(n) => format!("{n} acquisitions by each vCPU"),
@@ -83,7 +83,7 @@ pub(super) fn workload(scenario: &Scenario) -> String {
 }
 
 /// What to say behind the length of work that has that spread.
-pub(super) const fn on_average(spread: Spread) -> &'static str {
+pub(crate) const fn on_average(spread: Spread) -> &'static str {
     match spread {
         Spread::Fixed => "",
         Spread::Exp => " on average (exponential)",
@@ -91,7 +91,7 @@ pub(super) const fn on_average(spread: Spread) -> &'static str {
 }
 
 /// Where the data lies.
-pub(super) const fn data(data: Data) -> &'static str {
+pub(crate) const fn data(data: Data) -> &'static str {
     match data {
         Data::OwnLine => "data on a line of its own",
         Data::SameLine => "data in the lock's line",
@@ -100,7 +100,7 @@ pub(super) const fn data(data: Data) -> &'static str {
 }
 
 /// What the workload came to, and what looking at it cost.
-pub(super) fn achieved<'a>(
+pub(crate) fn achieved<'a>(
     scenario: &Scenario,
     summaries: impl Iterator<Item = (&'a str, &'a Summary)> + Clone,
 ) -> Vec<String> {
@@ -150,7 +150,7 @@ pub(super) fn achieved<'a>(
 }
 
 /// How the starts of the measurements were chosen.
-pub(super) fn starts<'a>(starts: impl Iterator<Item = &'a Start>) -> Option<String> {
+pub(crate) fn starts<'a>(starts: impl Iterator<Item = &'a Start>) -> Option<String> {
     let starts: Vec<&Start> = starts.collect();
     let lengths = || starts.iter().map(|start| start.warm_up_ms);
     let shortest = lengths().min_by(f64::total_cmp)?;

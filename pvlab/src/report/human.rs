@@ -1,6 +1,6 @@
 //! Figures for people: three digits and a unit.
 
-use crate::analysis::stats::Support;
+use crate::figures::stats::Support;
 
 /// A number with three significant digits and a decimal prefix, ready for a unit: `3.05 M`.
 fn prefixed(value: f64) -> String {
@@ -45,7 +45,7 @@ pub fn rates((lo, hi): (f64, f64)) -> String {
 }
 
 /// What to say behind an interval that has no confidence.
-pub fn in_words(interval: Option<Support>) -> &'static str {
+pub(crate) fn in_words(interval: Option<Support>) -> &'static str {
     match interval {
         Some(Support { level: None, .. }) => " (range)",
         _ => "",

@@ -1,18 +1,18 @@
 //! What a report shows of readers and writers, contexts and uneven choices: nothing where there are
 //! none.
 
+use super::cells::wait_cells;
 use super::csv;
 use super::doc::{Block, Table};
 use super::human::{count, or_dash, plural, rate, ratio, share};
-use super::run::wait_cells;
-use crate::analysis::{Side, Summary, WaitNs};
+use crate::figures::{Side, Summary, WaitNs};
 use crate::record::VcpuRecord;
 use crate::scenario::{Mix, Scenario, Workload};
 use guest::abi::Counter;
 use pvlock::LockEvent;
 
 /// The locks and who takes them, as asked for.
-pub(super) fn asked(scenario: &Scenario) -> String {
+pub(crate) fn asked(scenario: &Scenario) -> String {
     let Workload {
         locks,
         skew,
@@ -36,7 +36,7 @@ pub(super) fn asked(scenario: &Scenario) -> String {
 }
 
 /// The blocks about the named summaries: one for each lock, or each VM.
-pub(super) fn blocks<'a>(
+pub(crate) fn blocks<'a>(
     scenario: &Scenario,
     summaries: impl Iterator<Item = (String, &'a Summary)> + Clone,
 ) -> Vec<Block> {
@@ -125,7 +125,7 @@ fn nested<'a>(summaries: impl Iterator<Item = (String, &'a Summary)>) -> Table {
 /// Each vCPU's reads and writes.
 ///
 /// `vcpus`: each with its name and the length of the time that its figures are of, s.
-pub(super) fn vcpus<'a>(vcpus: impl Iterator<Item = (String, &'a VcpuRecord, f64)>) -> Table {
+pub(crate) fn vcpus<'a>(vcpus: impl Iterator<Item = (String, &'a VcpuRecord, f64)>) -> Table {
     let mut table = Table::new(
         "Each vCPU: reads and writes per second, and how long they waited",
         &[
@@ -146,7 +146,7 @@ pub(super) fn vcpus<'a>(vcpus: impl Iterator<Item = (String, &'a VcpuRecord, f64
 }
 
 /// Columns of a comparison's CSV.
-pub(super) const CSV: [&str; 18] = [
+pub(crate) const CSV: [&str; 18] = [
     "nested",
     "most_used_lock",
     "reads",
@@ -168,7 +168,7 @@ pub(super) const CSV: [&str; 18] = [
 ];
 
 /// Their cells.
-pub(super) fn csv_cells(summary: &Summary) -> Vec<String> {
+pub(crate) fn csv_cells(summary: &Summary) -> Vec<String> {
     let mut cells = vec![
         summary.nested.to_string(),
         csv::maybe(summary.most_used_lock),
@@ -187,7 +187,7 @@ pub(super) fn csv_cells(summary: &Summary) -> Vec<String> {
 }
 
 /// Cells for p50, p99, p99.9 and the longest wait.
-pub(super) fn csv_waits(waits: Option<WaitNs>) -> [String; 4] {
+pub(crate) fn csv_waits(waits: Option<WaitNs>) -> [String; 4] {
     [
         csv::maybe(waits.map(|waits| waits.p50)),
         csv::maybe(waits.map(|waits| waits.p99)),

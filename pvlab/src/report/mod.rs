@@ -3,25 +3,14 @@
 //! Tables round; JSON and CSV do not. The JSON is described in `docs/json.md`.
 
 pub mod account;
-mod bench;
-mod compare;
+pub(crate) mod cells;
 pub(crate) mod csv;
 pub mod doc;
-mod headline;
+pub(crate) mod headline;
 pub mod human;
-mod mix;
-mod run;
-mod sweep;
-mod torture;
-mod validate;
+pub(crate) mod mix;
 
-pub use bench::BenchReport;
-pub use compare::CompareReport;
 pub use headline::headline;
-pub use run::{RunReport, interval_lines};
-pub use sweep::SweepReport;
-pub use torture::TortureReport;
-pub use validate::ValidateReport;
 
 use crate::host::Host;
 use crate::scenario::{MachineKind, Scenario};
@@ -60,7 +49,7 @@ impl Context {
     }
 
     /// The same as every report for programs says it.
-    fn machine(&self, scenario: &Scenario) -> Machine<'_> {
+    pub(crate) fn machine(&self, scenario: &Scenario) -> Machine<'_> {
         Machine {
             machine: scenario.machine_name(),
             simulated: scenario.machine == MachineKind::Simulated,
@@ -72,7 +61,7 @@ impl Context {
 
 /// Where it was run, in a report for programs.
 #[derive(Serialize)]
-struct Machine<'a> {
+pub(crate) struct Machine<'a> {
     machine: String,
     simulated: bool,
     machine_reason: &'a str,
@@ -88,6 +77,3 @@ pub fn to_json(value: &impl Serialize) -> String {
         Err(error) => format!("{{\"error\": {:?}}}\n", error.to_string()),
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,7 +1,7 @@
 //! Tests of [`super`]: files say what options cannot.
 
 use super::*;
-use crate::analysis::fixture;
+use crate::figures::fixture;
 use crate::scenario::WorkTime;
 use pvlock::LockKind;
 use serde_json::{Value, json};

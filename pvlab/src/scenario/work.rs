@@ -132,8 +132,8 @@ impl Data {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Workload;
     use super::*;
+    use crate::scenario::Workload;
 
     #[test]
     fn whole_nanoseconds_are_whole_numbers_and_fractions_survive() {

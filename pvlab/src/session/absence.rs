@@ -6,9 +6,9 @@
 //! meanwhile: as much as before, then only the look was late; hardly any, then nobody was there.
 
 use crate::record::{Absence, Cause};
+use host::stops;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
-use vmm::stops;
 
 /// How often it looks, at least, if it is not kept from it.
 const TICK: Duration = Duration::from_millis(100);
@@ -115,7 +115,7 @@ impl Absences {
             self.rate = f64::midpoint(self.rate, rate.min(self.cpus));
             return None;
         };
-        let khz = vmm::clock::khz();
+        let khz = host::clock::khz();
         let present = ticks(passed.monotonic.saturating_sub(lost), khz);
         let found = Found {
             lost,
@@ -173,7 +173,7 @@ impl Moment {
             boot: read(ClockId::Boottime),
             cpu: read(ClockId::ProcessCPUTime),
             continued: stops::times_continued(),
-            ticks: vmm::clock::now(),
+            ticks: host::clock::now(),
         }
     }
 }

@@ -6,7 +6,7 @@ use super::snapshot::to_f64;
 use crate::machine::auto_cpl;
 use crate::record::Calibration;
 use crate::scenario::{Cpl, MachineKind, Scenario};
-use guest::abi::{Costs, phase};
+use abi::{Costs, phase};
 
 impl Run<'_> {
     /// Lets vCPU 0 of the first VM find out what work costs, and tells all vCPUs of all VMs. The others halt

@@ -9,12 +9,12 @@ use super::snapshot::ns;
 use crate::machine::RunningVm;
 use crate::record::{Figures, Waits};
 use crate::scenario::{Mix, Scenario};
-use guest::abi::{Counter, Mark, VcpuArea};
-use guest::hist::{BUCKETS, bucket_values};
+use abi::hist::{BUCKETS, bucket_values};
+use abi::{Counter, Mark, VcpuArea};
 use guest::workload::turn;
+use host::region::RegionError;
 use pvlock::LockEvent;
 use std::mem::offset_of;
-use vmm::region::RegionError;
 
 /// What a vCPU had counted.
 #[derive(Clone)]
@@ -211,7 +211,7 @@ impl Side {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use guest::hist::bucket_of;
+    use abi::hist::bucket_of;
 
     fn side(waits: &[(u64, u64)], longest: u64, since: u64) -> Side {
         let mut hist = vec![0; BUCKETS];

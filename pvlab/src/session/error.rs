@@ -1,15 +1,15 @@
 //! Why a run yielded nothing.
 
-use crate::machine::RunningVm;
+use crate::machine::{MachineError, RunningVm};
 use crate::scenario::{ScenarioError, VmSpec};
 use crate::trace::CollectError;
-use guest::abi::{Counter, Task};
+use abi::{Counter, Task};
+use host::region::{QueueNode, RegionError};
+use host::{HostError, remedy};
 use pvlock::qspinlock::pv;
 use std::fmt;
 use std::io;
 use std::time::Duration;
-use vmm::region::{QueueNode, RegionError};
-use vmm::{VmmError, remedy};
 
 /// Locks and vCPUs shown of a stuck VM.
 const SHOWN: usize = 64;
@@ -39,7 +39,7 @@ pub enum RunError {
     Scenario(#[from] ScenarioError),
     /// A machine failed.
     #[error(transparent)]
-    Machine(#[from] VmmError),
+    Machine(#[from] MachineError),
     /// There is no such simulated machine.
     #[error(transparent)]
     Spec(#[from] sim::SpecError),
@@ -65,6 +65,12 @@ pub enum RunError {
     /// A VM makes no progress.
     #[error(transparent)]
     Stuck(#[from] Box<Stuck>),
+}
+
+impl From<HostError> for RunError {
+    fn from(error: HostError) -> Self {
+        Self::Machine(error.into())
+    }
 }
 
 impl RunError {

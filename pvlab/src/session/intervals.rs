@@ -8,10 +8,10 @@ use super::snapshot::{VmSnapshot, to_f64};
 use super::{Interval, IntervalVm, Observer};
 use crate::machine::RunningVm;
 use crate::record::Record;
-use guest::abi::{Counter, VcpuArea};
+use abi::{Counter, VcpuArea};
+use host::region::RegionError;
 use pvlock::LockEvent;
 use std::mem::offset_of;
-use vmm::region::RegionError;
 
 /// Makes intervals of what the counters are at their ends. Nothing else is read: each look takes time
 /// from the vCPUs.

@@ -7,8 +7,8 @@
 use super::RunError;
 use super::run::Watched;
 use crate::machine::Switches;
+use abi::SwitchKind;
 use std::time::Duration;
-use vmm::switches::SwitchKind;
 
 /// How often to look.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -72,7 +72,7 @@ impl Live {
             recorder.drain(&mut |switch| {
                 vcpu.counted = false;
                 vcpu.preempted_at = match switch.kind {
-                    SwitchKind::OutPreempted => Some(switch.raw_ns),
+                    SwitchKind::OutPreempted => Some(switch.at_ns),
                     SwitchKind::In | SwitchKind::Out => None,
                 };
             });

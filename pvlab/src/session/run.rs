@@ -5,16 +5,16 @@ use super::counted::Kinds;
 use super::snapshot::{VmSnapshot, to_f64};
 use super::surroundings::Counts;
 use super::{RunError, Stuck};
-use crate::machine::{self, Noise, RunningVm};
+use crate::machine::{self, MachineError, Noise, RunningVm};
 use crate::scenario::{MachineKind, Scenario};
 use crate::trace::Collector;
-use guest::abi::{Costs, Task, VcpuArea};
+use abi::{Costs, Task, VcpuArea};
+use host::Notice;
+use host::sched::{ControlPlane, Precedence};
 use std::mem::offset_of;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep};
-use vmm::Event;
-use vmm::sched::{ControlPlane, Precedence};
 
 /// How often to look whether vCPUs are prepared, or done.
 pub(crate) const POLL: Duration = Duration::from_micros(500);
@@ -38,7 +38,7 @@ pub(crate) struct Run<'a> {
 /// A VM and what is known of it.
 pub(crate) struct Watched {
     pub(crate) machine: Box<dyn RunningVm>,
-    pub(super) events: UnboundedReceiver<Event>,
+    pub(super) events: UnboundedReceiver<Notice>,
     /// The number of its first vCPU, counted through all VMs.
     pub(super) first: usize,
     /// On the VM's clock.
@@ -139,12 +139,12 @@ impl<'a> Run<'a> {
         for (vm, watched) in self.vms.iter_mut().enumerate() {
             while let Ok(event) = watched.events.try_recv() {
                 match event {
-                    Event::Log { vcpu, message } => tracing::info!(vm, vcpu, message, "guest"),
-                    Event::Done { vcpu } => tracing::debug!(vm, vcpu, "done"),
-                    Event::Panicked { vcpu, message } => {
+                    Notice::Log { vcpu, message } => tracing::info!(vm, vcpu, message, "guest"),
+                    Notice::Done { vcpu } => tracing::debug!(vm, vcpu, "done"),
+                    Notice::Panicked { vcpu, message } => {
                         return Err(RunError::Panicked { vm, vcpu, message });
                     }
-                    Event::Failed { error, .. } => return Err(error.into()),
+                    Notice::Failed { error, .. } => return Err(MachineError::Vcpu(error).into()),
                 }
             }
         }

@@ -4,15 +4,15 @@ use super::counted::{Counted, Kinds};
 use crate::machine::RunningVm;
 use crate::record::{Exclusion, VcpuRecord, VmRecord};
 use crate::scenario::{Scenario, VmSpec, whole_ns};
-use guest::abi::{Costs, Counter, Data, Sampled, Task, VcpuArea};
-use guest::hist::bucket_values;
+use abi::hist::bucket_values;
+use abi::{Costs, Counter, Data, Sampled, Task, VcpuArea};
 use guest::workload::turn;
+use host::Region;
+use host::region::RegionError;
+use host::thread::ThreadStats;
 use std::collections::BTreeMap;
 use std::mem::offset_of;
 use std::ops::Range;
-use vmm::Region;
-use vmm::region::RegionError;
-use vmm::thread::ThreadStats;
 
 /// One VM at one moment.
 pub(super) struct VmSnapshot {

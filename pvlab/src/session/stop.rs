@@ -12,7 +12,7 @@
 use super::RunError;
 use super::run::{POLL, Run, done};
 use crate::scenario::MachineKind;
-use guest::abi::{Task, phase};
+use abi::{Task, phase};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 

@@ -1,6 +1,7 @@
 //! What else happened on the host meanwhile: what others had of its CPUs, and what a quota took.
 
-use crate::limits::{self, Limits};
+use crate::limits;
+use crate::limits::Limits;
 use crate::record::Surroundings;
 use crate::scenario::{MachineKind, Scenario};
 use rustix::time::{ClockId, clock_gettime};

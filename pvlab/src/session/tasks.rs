@@ -5,9 +5,9 @@ use super::run::{Watched, seconds};
 use super::snapshot::ns;
 use crate::record::ThreadRecord;
 use crate::scenario::{Bench, Scenario};
-use guest::abi::{TaskArea, phase};
+use abi::{TaskArea, phase};
+use host::region::RegionError;
 use std::mem::offset_of;
-use vmm::region::RegionError;
 
 /// A record of each thread; `from`: when the measurement began, on the VM's clock.
 pub(super) fn threads(

@@ -4,7 +4,7 @@ use super::run::{POLL, Run};
 use super::{RunError, look_every};
 use crate::machine::RunningVm;
 use crate::record::{Start, StartReason};
-use guest::abi::{Counter, phase};
+use abi::{Counter, phase};
 use std::time::Duration;
 use tokio::time::Instant;
 

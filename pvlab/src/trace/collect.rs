@@ -5,12 +5,12 @@ use super::Place;
 use super::fit::Pairs;
 use super::spool::{Source, Spool, SpoolError};
 use crate::machine::{RunningVm, Switches};
+use abi::{ExitReason, HostStep, SwitchKind};
+use host::region::RegionError;
+use host::switches::SwitchError;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
-use vmm::host_trace::{ExitReason, HostStep};
-use vmm::region::RegionError;
-use vmm::switches::{SwitchError, SwitchKind};
 
 /// Records of a vCPU's ring, unless said otherwise: 2 MiB, some 50 to 100 ms of the busiest vCPU.
 pub const DEFAULT_RECORDS: usize = 1 << 18;
@@ -184,13 +184,13 @@ impl Collector {
                             SwitchKind::Out => 1,
                             SwitchKind::OutPreempted => 2,
                         };
-                        words.extend([switch.raw_ns, switch.cpu.into(), kind]);
+                        words.extend([switch.at_ns, switch.cpu.into(), kind]);
                     });
                 }
                 self.spool.append_words(Source::Switches, place, &words)?;
                 words.clear();
-                for event in vm.take_host_events(usize::from(vcpu)) {
-                    let (code, argument) = code(event.what);
+                for event in vm.take_notes(usize::from(vcpu)) {
+                    let (code, argument) = code(event.step);
                     words.extend([event.ticks, code, argument]);
                 }
                 self.spool.append_words(Source::Host, place, &words)?;

@@ -2,7 +2,7 @@
 
 use pvlock::TraceEvent;
 
-pub use vmm::host_trace::ExitReason;
+pub use abi::ExitReason;
 
 /// Something that happened on a vCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -179,13 +179,13 @@ mod tests {
     fn the_real_clocks_fit_a_line_across_a_run() {
         let mut pairs = Pairs::default();
         for _ in 0..50 {
-            pairs.add(vmm::clock::pair());
+            pairs.add(host::clock::pair());
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
         let fit = pairs.fit().unwrap();
         // A reading takes some tens of ns; preempted ones are not the tightest of eight.
         assert!(fit.residual_ns < 20_000.0, "{fit:?}");
-        let (tsc, raw) = vmm::clock::pair();
+        let (tsc, raw) = host::clock::pair();
         assert!(fit.raw_ns(tsc).abs_diff(raw) < 100_000);
     }
 }

@@ -1,7 +1,7 @@
 //! What a trace file says before its events and after them.
 
 use super::{Event, Place, What};
-use guest::trace::MAX_LOCKS;
+use abi::ring::MAX_LOCKS;
 use pvlock::TraceEvent;
 use serde::{Deserialize, Serialize};
 

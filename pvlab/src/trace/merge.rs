@@ -9,7 +9,7 @@ use super::collect::{CollectError, Collector};
 use super::fit::Fit;
 use super::spool::Source;
 use super::{Event, ExitReason, Place, What};
-use guest::trace::{Clock, Record};
+use abi::ring::{Clock, Entry};
 use pvlock::TraceEvent;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -168,17 +168,17 @@ impl Stream {
         merged: &mut Merged,
     ) {
         for &word in words {
-            let Some(record) = Record::decode(word) else {
+            let Some(record) = Entry::decode(word) else {
                 merged.malformed += 1;
                 continue;
             };
             let ticks = self.clock.advance(record);
             let what = match record {
-                Record::Time(_) => continue,
-                Record::Gap(dropped) => What::Gap {
+                Entry::Time(_) => continue,
+                Entry::Gap(dropped) => What::Gap {
                     dropped: dropped.into(),
                 },
-                Record::Event { lock, event, .. } => What::Lock { lock, step: event },
+                Entry::Event { lock, event, .. } => What::Lock { lock, step: event },
             };
             let at = times.of_ticks(ticks.wrapping_sub(tsc_offset)).unwrap_or(0);
             // The vCPU had not yet seen that the trace was over.

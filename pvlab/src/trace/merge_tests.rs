@@ -1,6 +1,6 @@
 use super::*;
 use crate::trace::collect::Traced;
-use guest::trace::Record;
+use abi::ring::Entry;
 use pvlock::TraceEvent;
 
 /// A collector with a clock of 1 GHz whose trace began at tick 1,000,000 and ended a second later.
@@ -25,7 +25,7 @@ fn place(vm: u16, vcpu: u16) -> Place {
 }
 
 fn event(delta: u32, step: TraceEvent) -> u64 {
-    Record::Event {
+    Entry::Event {
         delta,
         lock: 7,
         event: step,
@@ -54,7 +54,7 @@ fn sources_and_vms_with_clocks_of_their_own_come_out_in_order() {
     let mut collector = collector(&[0, 1 << 40]);
     let spool = &mut collector.spool;
     // VM 1's clock is ahead; times in records are multiples of 64.
-    let start = Record::Time(1_000_000 & !63).encode();
+    let start = Entry::Time(1_000_000 & !63).encode();
     let residue = 1_000_000 & 63;
     spool
         .append_words(
@@ -67,7 +67,7 @@ fn sources_and_vms_with_clocks_of_their_own_come_out_in_order() {
             ],
         )
         .unwrap();
-    let ahead = Record::Time((1 << 40) + 1_000_000 - u64::from(residue)).encode();
+    let ahead = Entry::Time((1 << 40) + 1_000_000 - u64::from(residue)).encode();
     spool
         .append_words(
             Source::Guest,
@@ -218,9 +218,9 @@ fn a_record_published_late_still_finds_its_place() {
 fn gaps_and_words_that_are_no_records_are_counted() {
     let mut collector = collector(&[0]);
     let words = [
-        Record::Time(1_000_064).encode(),
+        Entry::Time(1_000_064).encode(),
         event(0, TraceEvent::Start),
-        Record::Gap(17).encode(),
+        Entry::Gap(17).encode(),
         40 << 58,
         event(10, TraceEvent::Release),
     ];

@@ -19,7 +19,7 @@ const READ_BYTES: usize = 1 << 20;
 /// What is in a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
-    /// Records of a guest's ring ([`guest::trace`]), 8 bytes each.
+    /// Records of a guest's ring ([`abi::ring`]), 8 bytes each.
     Guest = 1,
     /// Notes of the host, three words each.
     Host = 2,

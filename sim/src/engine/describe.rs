@@ -5,7 +5,7 @@ use super::execution::{Doing, Tenant};
 use super::turn::LINE_BYTES;
 use crate::scheduler::State;
 use crate::units::Ps;
-use guest::abi::{Layout, Task};
+use abi::{Layout, Task};
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Engine {

@@ -2,9 +2,9 @@
 
 use super::turn::Window;
 use crate::units::Ps;
+use abi::{Layout, VcpuArea};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, Yielder};
-use guest::abi::{Layout, VcpuArea};
 use std::ops::Range;
 
 /// What runs on a vCPU.

@@ -3,10 +3,10 @@
 use super::Engine;
 use super::execution::Doing;
 use crate::agenda::What;
-use crate::hypervisor::{Halt, HostStep, Yielded};
+use crate::hypervisor::{Halt, Yielded};
 use crate::scheduler::State;
 use crate::units::{NS, Ps};
-use guest::abi::Counter;
+use abi::{Counter, HostStep};
 
 impl Engine {
     /// The executing vCPU leaves the guest for `step`, or enters it.

@@ -3,12 +3,12 @@
 use super::execution::{Doing, Execution, Program, Tenant, area_at};
 use super::turn::{LINE_BYTES, Window};
 use super::{Engine, EngineStats};
-use crate::hypervisor::HostStep;
 use crate::outcome::{Outcome, VcpuStats};
-use crate::scheduler::Switch;
 use crate::units::Ps;
+use abi::HostStep;
+use abi::Layout;
+use abi::Switch;
 use corosensei::stack::DefaultStack;
-use guest::abi::Layout;
 use std::ptr;
 
 /// A vCPU to be.

@@ -7,15 +7,14 @@ mod policy;
 mod thread;
 
 pub(crate) use thread::State;
-pub use thread::{Switch, SwitchKind};
 
 use crate::agenda::{Agenda, What};
 use crate::parameters::Costs;
 use crate::topology::Topology;
 use crate::units::{NS, Ps, times};
+use abi::{StealTime, Switch, SwitchKind};
 use cpu::Cpu;
 use eevdf::Eevdf;
-use guest::abi::StealTime;
 use policy::{InTurn, Policy};
 use std::cmp::Reverse;
 use std::rc::Rc;

@@ -1,7 +1,7 @@
 //! A vCPU as the scheduler sees it: where it is and may be, and what it has had.
 
 use crate::units::{NS, Ps};
-use guest::abi::StealTime;
+use abi::{StealTime, Switch, SwitchKind};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Where a vCPU is.
@@ -17,28 +17,6 @@ pub(crate) enum State {
     Away,
     /// It has ended.
     Done,
-}
-
-/// A switch of a vCPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Switch {
-    /// When, ns.
-    pub at_ns: u64,
-    /// The CPU.
-    pub cpu: u32,
-    /// What happened.
-    pub kind: SwitchKind,
-}
-
-/// What happened to a vCPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SwitchKind {
-    /// It got the CPU.
-    In,
-    /// It gave the CPU up, to wait for something.
-    Out,
-    /// It lost the CPU though it wanted to go on.
-    OutPreempted,
 }
 
 pub(super) struct Thread {

@@ -2,13 +2,13 @@
 #![allow(clippy::unwrap_used, dead_code, unreachable_pub)]
 #![allow(unsafe_code)] // The region is given by address.
 
-use guest::abi::{Counter, Params, Task, VcpuArea, Workload, phase};
+use abi::{Counter, Params, Task, VcpuArea, Workload, phase};
+use host::Region;
+use host::region::layout_of;
 use pvlock::LockKind;
 use sim::{Options, Rule, Simulation, Spec, Switch, SwitchKind, VmConfig, presets};
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, Ordering};
-use vmm::Region;
-use vmm::region::layout_of;
 
 /// A machine and the region of its VM.
 pub struct Lab {

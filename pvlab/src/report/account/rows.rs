@@ -1,6 +1,6 @@
 //! The account as comma-separated values: a row for each lock, and one for all of a VM.
 
-use super::super::csv;
+use crate::report::csv;
 use crate::trace::account::{Account, Part, Tally, VmAccount};
 
 /// The columns after those of the parts.
@@ -36,7 +36,7 @@ const COUNTS: [&str; 29] = [
     "injected_next_ns",
 ];
 
-pub(super) fn csv(account: &Account) -> String {
+pub(crate) fn csv(account: &Account) -> String {
     let first = [
         "vm",
         "lock",

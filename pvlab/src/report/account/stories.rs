@@ -1,15 +1,15 @@
 //! The worst stalls as short stories.
 
-use super::super::Format;
-use super::super::human::time;
 use crate::host::format_cpu_list;
+use crate::report::Format;
+use crate::report::human::time;
 use crate::trace::account::{Episode, EpisodeKind, Tally};
 
 /// Columns of a line of text.
 const WIDTH: usize = 98;
 
 /// The stories, worst first, with a line that introduces them. Text is wrapped.
-pub(super) fn stories(tally: &Tally, format: Format) -> Vec<String> {
+pub(crate) fn stories(tally: &Tally, format: Format) -> Vec<String> {
     if tally.stalls.is_empty() {
         return Vec::new();
     }
@@ -28,7 +28,7 @@ pub(super) fn stories(tally: &Tally, format: Format) -> Vec<String> {
     lines
 }
 
-pub(super) fn story(episode: &Episode) -> String {
+pub(crate) fn story(episode: &Episode) -> String {
     let Episode {
         kind, lock, vcpu, ..
     } = *episode;
@@ -69,7 +69,7 @@ fn who(episode: &Episode) -> String {
 }
 
 /// A time stamp, to the microsecond.
-pub(super) fn seconds(ns: u64) -> String {
+pub(crate) fn seconds(ns: u64) -> String {
     format!("{}.{:06} s", ns / 1_000_000_000, ns / 1_000 % 1_000_000)
 }
 

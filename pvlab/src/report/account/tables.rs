@@ -1,16 +1,16 @@
 //! The account as lines and tables.
 
-use super::super::doc::Table;
-use super::super::human::{count, or_dash, plural, share, time};
 use super::stories::seconds;
 use super::{part_name, rate};
+use crate::report::doc::Table;
+use crate::report::human::{count, or_dash, plural, share, time};
 use crate::trace::account::{Account, Episodes, Part, Tally, VmAccount};
 
 /// How many of the longest episodes of a kind are shown.
 const SHOWN: usize = 5;
 
 /// What the account of a VM is of, and what it lacks.
-pub(super) fn headline(account: &Account, vm: &VmAccount) -> Vec<String> {
+pub(crate) fn headline(account: &Account, vm: &VmAccount) -> Vec<String> {
     let total = &vm.total;
     let mut lines = vec![
         format!("VM {}: {}, {}", vm.vm, vm.lock, plural(vm.vcpus, "vCPU")),
@@ -69,7 +69,7 @@ pub(super) fn headline(account: &Account, vm: &VmAccount) -> Vec<String> {
 }
 
 /// The causes, with what they come to.
-pub(super) fn parts(vm: &VmAccount) -> Table {
+pub(crate) fn parts(vm: &VmAccount) -> Table {
     let mut table = Table::new(
         "Where the waiting went",
         &["cause", "in all (ms)", "share", "per acquisition"],
@@ -97,7 +97,7 @@ pub(super) fn parts(vm: &VmAccount) -> Table {
 }
 
 /// Each lock of a VM that has several.
-pub(super) fn locks(vm: &VmAccount) -> Option<Table> {
+pub(crate) fn locks(vm: &VmAccount) -> Option<Table> {
     if vm.locks.len() < 2 {
         return None;
     }
@@ -138,7 +138,7 @@ fn kinds(total: &Tally) -> impl Iterator<Item = (&'static str, &Episodes)> {
 }
 
 /// How often and for how long one vCPU stopped all others.
-pub(super) fn episodes(total: &Tally) -> Option<Table> {
+pub(crate) fn episodes(total: &Tally) -> Option<Table> {
     let mut table = Table::new(
         "Episodes in which others waited for one vCPU that did not run",
         &["what", "episodes", "rate", "in all (ms)", "mean", "longest"],
@@ -158,7 +158,7 @@ pub(super) fn episodes(total: &Tally) -> Option<Table> {
 }
 
 /// The longest episodes.
-pub(super) fn longest(total: &Tally) -> Option<Table> {
+pub(crate) fn longest(total: &Tally) -> Option<Table> {
     let mut table = Table::new(
         "The longest of each kind",
         &[
@@ -189,7 +189,7 @@ pub(super) fn longest(total: &Tally) -> Option<Table> {
 }
 
 /// Halts, yields, and what was done on purpose.
-pub(super) fn halts(total: &Tally) -> Vec<String> {
+pub(crate) fn halts(total: &Tally) -> Vec<String> {
     let mut lines = Vec::new();
     let halts = total.halts_queued + total.halts_head;
     if halts > 0 {
@@ -239,7 +239,7 @@ pub(super) fn halts(total: &Tally) -> Vec<String> {
 }
 
 /// The distribution of the time from a kick until the vCPU was up.
-pub(super) fn kick_to_run(total: &Tally) -> Option<Table> {
+pub(crate) fn kick_to_run(total: &Tally) -> Option<Table> {
     let times = &total.kick_to_run_ns;
     let all = Some(times.count()).filter(|&all| all > 0)?;
     let show = |ns: Option<u64>| or_dash(ns, |ns| time(ns as f64));
@@ -284,17 +284,17 @@ fn millis(ns: u64) -> String {
     format!("{:.3}", ns as f64 / 1e6)
 }
 
-pub(super) fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
 /// A share, in percent, whose unit is in the header.
-pub(super) fn percent_plain(share: f64) -> String {
+pub(crate) fn percent_plain(share: f64) -> String {
     format!("{:.1}", share * 100.0)
 }
 
 /// A rate whose unit is in the header.
-pub(super) fn rate_plain(per_second: f64) -> String {
+pub(crate) fn rate_plain(per_second: f64) -> String {
     let rate = rate(per_second);
     rate.trim_end_matches("/s").trim_end().to_owned()
 }

@@ -1,7 +1,7 @@
 //! The account itself. Times are in ns.
 
 use super::episode::Episodes;
-use guest::hist::{BUCKETS, bucket_of, bucket_values};
+use abi::hist::{BUCKETS, bucket_of, bucket_values};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::ops::Index;
 

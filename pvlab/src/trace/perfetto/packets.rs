@@ -1,6 +1,7 @@
 //! Writes packets.
 
-use super::names::{self, Arg, Category, Name};
+use super::names;
+use super::names::{Arg, Category, Name};
 use super::proto::{clock, defaults, event, packet, trace};
 use super::tracks;
 use super::wire::{Message, Scratch, Small};

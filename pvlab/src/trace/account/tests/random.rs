@@ -1,7 +1,7 @@
 //! Random timelines of vCPUs that acquire locks as the real ones do, compared with the reference.
 
-use super::super::{Accountant, Part, Parts, Setup, VmSetup};
 use super::reference::Reference;
+use crate::trace::account::{Accountant, Part, Parts, Setup, VmSetup};
 use crate::trace::{Event, ExitReason, Place, What};
 use pvlock::LockKind::{self, PvQSpinLock, QSpinLock, Tas, Ticket};
 use pvlock::TraceEvent as Step;

@@ -2,7 +2,7 @@
 //!
 //! For traces without gaps, of one VM.
 
-use super::super::{Part, Parts, QUIET_NS};
+use crate::trace::account::{Part, Parts, QUIET_NS};
 use crate::trace::{Event, What};
 use pvlock::TraceEvent as Step;
 use std::collections::HashMap;

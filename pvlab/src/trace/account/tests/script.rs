@@ -1,6 +1,6 @@
 //! A short way to write timelines down.
 
-use super::super::{Account, Accountant, Part, Setup, Tally, VmSetup};
+use crate::trace::account::{Account, Accountant, Part, Setup, Tally, VmSetup};
 use crate::trace::{Event, ExitReason, Place, What};
 use pvlock::trace::How;
 use pvlock::{LockKind, TraceEvent};

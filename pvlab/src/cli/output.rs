@@ -1,3 +1,0 @@
-//! Where reports go, see [`crate::publish`].
-
-pub(super) use crate::publish::{OutputError, Target};

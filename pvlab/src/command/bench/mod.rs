@@ -1,0 +1,324 @@
+//! `pvlab bench`.
+
+mod error;
+pub(crate) mod plan;
+pub(crate) mod report;
+mod request;
+pub(crate) mod result;
+mod values;
+
+use crate::host::Host;
+use crate::options::args::{
+    Common, DataArgs, FormatArg, JobsArgs, MachineArgs, MixArgs, OfferArgs, cpl,
+};
+use crate::options::cells;
+use crate::options::cells::Ended;
+use crate::options::error::CliError;
+use crate::options::exit::{BROKEN, DONE, complain, interrupted, watch};
+use crate::options::output::Target;
+use crate::options::progress::Progress;
+use crate::options::request::jobs;
+use crate::options::values::{Each, LockArg, LockParser, OutsideArg, PlacementArg};
+use crate::record::VmRecord;
+use crate::report::Context;
+use crate::scenario::{BenchKind, Cpl, WorkTime};
+use crate::session::RunError;
+use clap::builder::{EnumValueParser, PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
+use plan::{BenchPlan, Cell, Load, Ratio};
+use report::BenchReport;
+use result::{BenchResult, RunFigures};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  pvlab bench rwsem-bench --locks rwsem --threads 1,2,4,8,16,32,64
+  pvlab bench rwsem-bench --locks rwlock,rwsem --threads 1,2 --rounds 5   before and after
+  pvlab bench rwsem-bench --locks mutex,rwsem --threads 2,10 --loads 1,5,10
+  pvlab bench rwsem-bench --locks rwsem --threads 2,10 --ratios 1:1,10:1 --loads 1,100ns
+  pvlab bench rwsem-bench --locks rwsem --threads 16 --split --latency
+  pvlab bench rwsem-bench --locks rwsem --threads 16 --mix random --outside 1us:exp
+  pvlab bench futex-hash --locks qspinlock,pv-qspinlock --threads 1,2,4 --vcpus 4
+  pvlab bench pipe --locks mutex --threads 2,1000 --duration 2s --format markdown
+
+Workloads:
+  rwsem-bench  all threads take one lock, with some pauses inside: a table of rates of wlock, rlock and
+               mixed (every second acquisition reads), or, with --ratios or several --loads, a table of
+               execution times
+  futex-hash   each thread waits on 1,024 futexes of its own which have the wrong value, so that it takes
+               and releases the lock of the futex's hash bucket
+  lock-pi      all threads take one lock and sleep for 1us (and the host's timer slack) while they hold it
+  pipe         pairs of threads send a number to and fro over two pipes, each made of a lock, a ring and
+               a wait queue
+
+Threads are tasks that share the vCPUs as threads share CPUs; on --machine threads they are host threads.
+The locks of a lock list are compared with its first.";
+
+/// How long a run is, unless said otherwise.
+const DURATION: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// What the threads do.
+    #[arg(value_name = "WORKLOAD", value_parser = workload())]
+    workload: BenchKind,
+    /// The locks; the second and later ones are compared with the first [default: what the
+    /// kernel has in that place: rwsem, qspinlock, mutex, mutex].
+    #[arg(long, value_name = "LOCK,...", value_delimiter = ',', value_parser = Each(LockParser))]
+    locks: Vec<LockArg>,
+    /// Numbers of threads [default: 1,2,4,8,16; for pipe from 2 on].
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = Each(values::threads))]
+    threads: Vec<usize>,
+    /// vCPUs that the threads share, if there are as many threads [default: one for each CPU].
+    #[arg(long, value_name = "N", value_parser = crate::options::values::vcpus)]
+    vcpus: Option<usize>,
+    /// Columns of rwsem-bench's table of rates [default: all that the lock can do].
+    #[arg(long, value_name = "MODE,...", value_delimiter = ',',
+          value_parser = Each(EnumValueParser::<ModeArg>::new()))]
+    modes: Vec<ModeArg>,
+    /// Rows of rwsem-bench's table of execution times: reads to writes [default: 0:1,1:1,10:1].
+    #[arg(long, value_name = "R:W,...", value_delimiter = ',', value_parser = Each(values::ratio))]
+    ratios: Vec<Ratio>,
+    /// What rwsem-bench does inside the critical section: pauses, such as 10, or a time, such as 100ns
+    /// [default: 1].
+    #[arg(long, value_name = "LOAD,...", value_delimiter = ',', value_parser = Each(values::load))]
+    loads: Vec<Load>,
+    /// Let each thread of rwsem-bench only read or only write, instead of both in turn.
+    #[arg(long)]
+    split: bool,
+    /// Which operations of rwsem-bench read, where a thread both reads and writes: evenly spread ones
+    /// (alternate), or by chance, by --seed (random) [default: alternate].
+    #[arg(long, value_name = "HOW", value_enum)]
+    mix: Option<BenchMixArg>,
+    /// Think for this long, with unit, between two operations; TIME:exp is random, with that mean.
+    #[arg(long, value_name = "TIME[:exp]", default_value = "0", value_parser = crate::options::values::outside)]
+    outside: OutsideArg,
+    #[command(flatten)]
+    data: DataArgs,
+    /// Operations of each thread in a run, instead of --duration [default for execution times: 1000000].
+    #[arg(long, value_name = "N", value_parser = values::operations, conflicts_with = "duration")]
+    ops: Option<u64>,
+    /// Length of each run, with unit, not counting the warm-up [default: 1s].
+    #[arg(long, value_name = "TIME", value_parser = crate::options::values::nonzero_duration)]
+    duration: Option<Duration>,
+    /// How often each cell of the table is run; rounds are interleaved, and the table shows medians.
+    #[arg(long, value_name = "N", default_value = "3", value_parser = crate::options::values::rounds)]
+    rounds: usize,
+    /// Time every acquisition, and report the longest waits. It makes short operations much slower.
+    #[arg(long)]
+    latency: bool,
+    #[command(flatten)]
+    machine: MachineArgs,
+    #[command(flatten)]
+    jobs: JobsArgs,
+    /// Least time before the measurement of each run starts, with unit.
+    #[arg(long, value_name = "TIME", default_value = "100ms",
+          value_parser = crate::options::values::duration)]
+    warm_up: Duration,
+    /// Turns that a paravirtual waiter spins before it halts (at least 1) [default: 32768].
+    #[arg(long, value_name = "TURNS", value_parser = crate::options::values::spin_threshold)]
+    spin_threshold: Option<u32>,
+    /// Privilege level of the guest: 0, 3, or 0 where the host runs it natively [default: auto].
+    #[arg(long, value_parser = cpl())]
+    cpl: Option<Cpl>,
+    /// Seed of every random choice.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = crate::options::values::whole)]
+    seed: u64,
+    /// A run without any acquisition for this long (with unit) is reported as stuck.
+    #[arg(long, value_name = "TIME", default_value = "10s",
+          value_parser = crate::options::values::nonzero_duration)]
+    watchdog: Duration,
+    /// Never tell locks that a vCPU is preempted (vcpu_is_preempted), even where that is known: shows what
+    /// it is worth.
+    #[arg(long)]
+    no_vcpu_is_preempted: bool,
+    /// Fault injection: drop kicks, so that halted waiters sleep for ever.
+    #[arg(long, hide = true)]
+    drop_kicks: bool,
+    /// Format of the report.
+    #[arg(long, value_enum, default_value_t = FormatArg::Table)]
+    format: FormatArg,
+    /// Write the report to this file instead of standard output.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    offer: OfferArgs,
+}
+
+/// Which operations read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum BenchMixArg {
+    Alternate,
+    Random,
+}
+
+/// A column of the table of rates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ModeArg {
+    /// Everybody writes.
+    Wlock,
+    /// Everybody reads.
+    Rlock,
+    /// As many reads as writes.
+    Mixed,
+}
+
+impl ModeArg {
+    const ALL: [Self; 3] = [Self::Wlock, Self::Rlock, Self::Mixed];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Wlock => "wlock",
+            Self::Rlock => "rlock",
+            Self::Mixed => "mixed",
+        }
+    }
+
+    const fn ratio(self) -> Ratio {
+        match self {
+            Self::Wlock => Ratio::WRITES,
+            Self::Rlock => Ratio::READS,
+            Self::Mixed => Ratio::EQUAL,
+        }
+    }
+}
+
+fn workload() -> impl TypedValueParser<Value = BenchKind> {
+    PossibleValuesParser::new(BenchKind::ALL.map(BenchKind::name)).map(|name| {
+        let mut all = BenchKind::ALL.into_iter();
+        all.find(|kind| kind.name() == name)
+            .unwrap_or(BenchKind::RwsemBench)
+    })
+}
+
+impl BenchArgs {
+    /// The options that all runs have.
+    fn common(&self, critical: WorkTime) -> Common {
+        Common {
+            machine: self.machine.clone(),
+            critical,
+            outside: self.outside,
+            data: self.data,
+            lock_count: None,
+            mix: MixArgs::NONE,
+            warm_up: self.warm_up,
+            spin_threshold: self.spin_threshold,
+            placement: PlacementArg::Pinned,
+            noise: 0,
+            cpl: self.cpl,
+            no_latency: !self.latency,
+            seed: self.seed,
+            watchdog: self.watchdog,
+            preempt: None,
+            offer: self.offer,
+            no_vcpu_is_preempted: self.no_vcpu_is_preempted,
+            drop_kicks: self.drop_kicks,
+        }
+    }
+}
+
+/// How the runs ended, but for the figures.
+enum End {
+    Complete,
+    Interrupted,
+    Broken(String),
+    Failed(RunError),
+}
+
+/// Runs every cell and reports.
+pub(crate) fn bench(args: &BenchArgs) -> Result<u8, CliError> {
+    let host = Host::examine();
+    let (plan, machine_reason) = request::plan(args, &host)?;
+    let jobs = jobs(args.jobs, plan.run.machine)?;
+    let target = Target::check(args.output.as_deref())?;
+    watch(&target);
+    let (runs, end) = run_all(&plan, jobs);
+    let all = plan.order(0).len() * plan.rounds;
+    if runs.is_empty() {
+        match end {
+            End::Failed(error) => return Err(error.into()),
+            End::Broken(line) => {
+                complain(&line);
+                return Ok(BROKEN);
+            }
+            End::Interrupted | End::Complete => {
+                return Ok(interrupted(
+                    "interrupted before the first run was complete; there is nothing to report",
+                ));
+            }
+        }
+    }
+    let ended = match end {
+        End::Complete => Ended::Complete,
+        End::Broken(_) => Ended::ExclusionBroken,
+        End::Interrupted | End::Failed(_) => Ended::Interrupted,
+    };
+    let done = runs.len();
+    let context = Context::new(host, machine_reason, &plan.run);
+    let report = BenchReport::new(context, BenchResult::new(plan, &runs, ended));
+    target.write(&report.render(args.format.into()))?;
+    match end {
+        End::Complete => Ok(DONE),
+        End::Interrupted => Ok(interrupted(&format!(
+            "interrupted after {done} of {all} runs; the report is of these"
+        ))),
+        End::Broken(line) => {
+            complain(&line);
+            Ok(BROKEN)
+        }
+        // What was complete by then has been reported.
+        End::Failed(error) => Err(error.into()),
+    }
+}
+
+/// The complete runs, and how they ended.
+fn run_all(plan: &BenchPlan, jobs: usize) -> (Vec<(Cell, RunFigures)>, End) {
+    let places: Vec<_> = (0..plan.rounds)
+        .flat_map(|round| plan.order(round).into_iter().map(move |cell| (round, cell)))
+        .collect();
+    let cells = places.iter().map(|&(round, cell)| cells::Cell {
+        name: format!(
+            "round {}/{} {} {} threads {}",
+            round + 1,
+            plan.rounds,
+            plan.locks[cell.lock],
+            plan.threads[cell.threads],
+            plan.columns[cell.column].name,
+        ),
+        scenario: plan.scenario(cell, round),
+    });
+    let cells: Vec<_> = cells.collect();
+    let mut progress = Progress::new(cells.len(), plan.expected());
+    let mut runs = Vec::new();
+    let mut end = End::Complete;
+    cells::run_all(&cells, jobs, &mut progress, |number, result| {
+        let cell = places[number].1;
+        end = match result {
+            Ok(record) => match record.vms.iter().find(|vm| !vm.exclusion.held()) {
+                Some(vm) => End::Broken(broken(vm, plan.threads[cell.threads])),
+                None if record.interrupted => End::Interrupted,
+                None => {
+                    runs.push((cell, RunFigures::of(plan.workload, &record)));
+                    return ControlFlow::Continue(());
+                }
+            },
+            Err(RunError::Interrupted) => End::Interrupted,
+            Err(error) => End::Failed(error),
+        };
+        ControlFlow::Break(())
+    });
+    (runs, end)
+}
+
+fn broken(vm: &VmRecord, threads: usize) -> String {
+    let (exclusion, lock) = (vm.exclusion, &vm.lock);
+    format!(
+        "{lock} broke mutual exclusion: {} times somebody else was inside, {} acquisitions but {} \
+         entries ({threads} threads)",
+        exclusion.violations.unwrap_or(0),
+        exclusion.acquisitions,
+        exclusion.entries.unwrap_or(0)
+    )
+}

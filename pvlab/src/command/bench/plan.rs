@@ -1,0 +1,280 @@
+//! What a microbenchmark's table is made of, and in which order its cells are run.
+
+use crate::scenario::{
+    Bench, BenchKind, Length, Lock, MachineKind, Mix, Scenario, VmSpec, WorkTime,
+};
+use guest::abi::Dispatch;
+use serde::Serialize;
+use std::fmt;
+use std::time::Duration;
+
+/// The tables of a microbenchmark.
+#[derive(Clone, Debug)]
+pub(crate) struct BenchPlan {
+    /// What the threads do.
+    pub workload: BenchKind,
+    /// How the tables look.
+    pub layout: Layout,
+    /// The locks. The others are compared with the first.
+    pub locks: Vec<Lock>,
+    /// Numbers of threads.
+    pub threads: Vec<usize>,
+    /// What is done with each lock, by each number of threads.
+    pub columns: Vec<Column>,
+    /// How often each cell is run.
+    pub rounds: usize,
+    /// Operations read by chance, instead of reads being evenly spread.
+    pub random_mix: bool,
+    /// vCPUs that the threads share, if there are as many threads.
+    pub vcpus: usize,
+    /// The scenario of every run, but for what a cell says.
+    pub run: Scenario,
+}
+
+/// How the tables of a microbenchmark look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Layout {
+    /// A column for each mix of reads and writes; rates.
+    Rates,
+    /// A row for each mix, a column for each load; execution times.
+    Times,
+    /// The average of the threads, and the total.
+    PerThread,
+    /// The time of a round trip, and the total.
+    RoundTrips,
+}
+
+/// What is done in a cell, beside its lock and its number of threads.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Column {
+    /// Its name in tables.
+    pub name: String,
+    /// Reads to writes.
+    pub ratio: Ratio,
+    /// Threads only read or only write; otherwise each does both.
+    pub split: bool,
+    /// What is done inside the critical section.
+    pub load: Load,
+}
+
+/// Reads to writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Ratio {
+    /// So many reads
+    pub reads: u32,
+    /// for so many writes.
+    pub writes: u32,
+}
+
+impl Ratio {
+    /// Writes alone.
+    pub(crate) const WRITES: Self = Self {
+        reads: 0,
+        writes: 1,
+    };
+    /// Reads alone.
+    pub(crate) const READS: Self = Self {
+        reads: 1,
+        writes: 0,
+    };
+    /// As many reads as writes.
+    pub(crate) const EQUAL: Self = Self {
+        reads: 1,
+        writes: 1,
+    };
+
+    /// The share of reads, from 0 to 1.
+    pub(crate) fn share(self) -> f64 {
+        f64::from(self.reads) / (f64::from(self.reads) + f64::from(self.writes))
+    }
+
+    /// How many of `threads` read where each only reads or only writes; `None` if that is no whole
+    /// number.
+    pub(crate) fn readers(self, threads: usize) -> Option<usize> {
+        let (reads, all) = (
+            threads as u128 * u128::from(self.reads),
+            u128::from(self.reads) + u128::from(self.writes),
+        );
+        reads
+            .is_multiple_of(all)
+            .then(|| usize::try_from(reads / all).ok())?
+    }
+}
+
+impl fmt::Display for Ratio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.reads, self.writes)
+    }
+}
+
+/// What is done inside a critical section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Load {
+    /// So many turns of a busy-wait loop (x86 `pause`).
+    Pauses(u64),
+    /// Work for so long.
+    Ns(WorkTime),
+}
+
+impl fmt::Display for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pauses(n) => write!(f, "{n}"),
+            Self::Ns(time) => write!(f, "{time}"),
+        }
+    }
+}
+
+/// A cell, by its place in the plan's lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cell {
+    /// Place of its lock.
+    pub lock: usize,
+    /// Place of its number of threads.
+    pub threads: usize,
+    /// Place of its column.
+    pub column: usize,
+}
+
+/// Whether a lock can be read.
+fn can_read(lock: Lock) -> bool {
+    lock.kind.is_rw() && lock.dispatch == Dispatch::Direct
+}
+
+impl BenchPlan {
+    /// Whether the lock at that place can do what the column asks for.
+    pub(crate) fn can(&self, lock: usize, column: usize) -> bool {
+        self.columns[column].ratio.reads == 0 || can_read(self.locks[lock])
+    }
+
+    /// All cells in the order of a round: those that are compared with each other come one after the
+    /// other, each lock taking its turn to be the first.
+    pub(crate) fn order(&self, round: usize) -> Vec<Cell> {
+        let n = self.locks.len();
+        let mut cells = Vec::new();
+        for threads in 0..self.threads.len() {
+            for column in 0..self.columns.len() {
+                let locks = (0..n).map(|place| (place + round) % n);
+                let can = locks.filter(|&lock| self.can(lock, column));
+                cells.extend(can.map(|lock| Cell {
+                    lock,
+                    threads,
+                    column,
+                }));
+            }
+        }
+        cells
+    }
+
+    /// vCPUs for that many threads.
+    pub(crate) fn vcpus(&self, threads: usize) -> usize {
+        match self.run.machine {
+            MachineKind::Kvm | MachineKind::Simulated => threads.min(self.vcpus),
+            MachineKind::Threads => threads,
+        }
+    }
+
+    /// The most vCPUs that any cell has.
+    pub(crate) fn most_vcpus(&self) -> usize {
+        let vcpus = self.threads.iter().map(|&threads| self.vcpus(threads));
+        vcpus.max().unwrap_or(0)
+    }
+
+    /// The scenario of a cell, in that round.
+    pub(crate) fn scenario(&self, cell: Cell, round: usize) -> Scenario {
+        let threads = self.threads[cell.threads];
+        let vcpus = self.vcpus(threads);
+        let column = &self.columns[cell.column];
+        let mut scenario = self.run.clone().in_round(round);
+        scenario.vms = vec![VmSpec {
+            lock: self.locks[cell.lock],
+            vcpus,
+        }];
+        let (pauses, critical) = match column.load {
+            Load::Pauses(n) => (n, WorkTime::ZERO),
+            Load::Ns(time) => (0, time),
+        };
+        scenario.workload.critical = critical;
+        scenario.workload.locks = self.workload.locks(vcpus, threads);
+        scenario.workload.mix = match (column.ratio.reads, column.ratio.readers(threads)) {
+            (0, _) => Mix::Exclusive,
+            (_, Some(readers)) if column.split => Mix::Readers(readers),
+            _ => Mix::ReadShare(column.ratio.share()),
+        };
+        scenario.bench = Some(Bench {
+            workload: self.workload,
+            threads,
+            pauses,
+            random_mix: self.random_mix && column.ratio.reads > 0,
+        });
+        scenario
+    }
+
+    /// How long a run ought to take, if that is known.
+    pub(crate) fn expected(&self) -> Option<Duration> {
+        match self.run.length {
+            Length::Duration(duration) => Some(self.run.warm_up + duration),
+            Length::Iterations(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::bench::result::fixture;
+
+    #[test]
+    fn ratios_split_threads_where_they_can() {
+        assert_eq!(Ratio::EQUAL.readers(16), Some(8));
+        assert_eq!(Ratio::EQUAL.readers(1), None);
+        let ten = Ratio {
+            reads: 10,
+            writes: 1,
+        };
+        assert_eq!((ten.readers(11), ten.readers(10)), (Some(10), None));
+        assert_eq!(ten.to_string(), "10:1");
+        assert!((ten.share() - 10.0 / 11.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn locks_that_are_compared_are_neighbours_and_take_turns() {
+        let plan = fixture::plan(&["rwlock", "rwlock"], &[1, 4]);
+        let locks = |round| plan.order(round).iter().map(|c| c.lock).collect::<Vec<_>>();
+        assert_eq!(locks(0), [0, 1].repeat(6));
+        assert_eq!(locks(1), [1, 0].repeat(6));
+    }
+
+    #[test]
+    fn a_lock_without_a_read_side_only_writes() {
+        let plan = fixture::plan(&["tas"], &[1]);
+        assert_eq!(plan.columns.len(), 3);
+        let cells = plan.order(0);
+        assert_eq!(cells.len(), 1);
+        assert_eq!(plan.scenario(cells[0], 0).workload.mix, Mix::Exclusive);
+    }
+
+    #[test]
+    fn threads_share_vcpus_and_are_host_threads_where_there_are_none() {
+        let mut plan = fixture::plan(&["rwlock"], &[1, 16]);
+        plan.vcpus = 2;
+        assert_eq!(
+            (plan.vcpus(1), plan.vcpus(16), plan.most_vcpus()),
+            (1, 2, 2)
+        );
+        let cell = Cell {
+            lock: 0,
+            threads: 1,
+            column: 2,
+        };
+        let scenario = plan.scenario(cell, 0);
+        assert_eq!(scenario.workload.mix, Mix::ReadShare(0.5));
+        assert_eq!(scenario.bench.unwrap().threads, 16);
+        plan.columns[2].split = true;
+        assert_eq!(plan.scenario(cell, 0).workload.mix, Mix::Readers(8));
+        plan.run.machine = MachineKind::Threads;
+        assert_eq!(plan.scenario(cell, 0).vms[0].vcpus, 16);
+    }
+}

@@ -1,0 +1,198 @@
+//! What was run, above the tables; and what the tables do not tell, below.
+
+use super::tables::rate;
+use crate::command::bench::plan::{BenchPlan, Layout, Load};
+use crate::command::bench::result::{BenchResult, CellResult, Measure, RunFigures};
+use crate::figures::{NOT_MEASURED, never_told, warnings_of_repeats};
+use crate::options::cells::Ended;
+use crate::report::Context;
+use crate::report::headline::headline;
+use crate::report::human::{count, plural, time};
+use crate::scenario::{BenchKind, Data, Length, MachineKind, VmSpec, WorkTime};
+
+/// What was run.
+pub(crate) fn head(context: &Context, result: &BenchResult) -> Vec<String> {
+    let plan = &result.plan;
+    let mut scenario = plan.run.clone();
+    scenario.vms = vec![VmSpec {
+        lock: plan.locks[0],
+        vcpus: plan.most_vcpus(),
+    }];
+    vec![headline(context, &scenario), workload(plan)]
+}
+
+fn workload(plan: &BenchPlan) -> String {
+    let length = match plan.run.length {
+        Length::Duration(duration) => format!("{} each", time(duration.as_nanos() as f64)),
+        Length::Iterations(n) => format!("{n} operations by each thread"),
+    };
+    let units: Vec<_> = Measure::of(plan.layout)
+        .iter()
+        .map(|measure| measure.unit())
+        .collect();
+    let rounds = match plan.rounds {
+        1 => "one round".to_owned(),
+        n => format!("median of {n} interleaved rounds"),
+    };
+    let inside = match (plan.workload, plan.layout) {
+        (BenchKind::RwsemBench, Layout::Times) => {
+            ", load in pauses unless it has a unit".to_owned()
+        }
+        (BenchKind::RwsemBench, _) => match plan.columns.first().map(|column| column.load) {
+            Some(Load::Pauses(n)) => {
+                let pauses = plural(usize::try_from(n).unwrap_or(usize::MAX), "pause");
+                format!(", {pauses} inside")
+            }
+            Some(Load::Ns(work)) => format!(", {} inside", time(work.ns())),
+            None => String::new(),
+        },
+        _ => String::new(),
+    };
+    let groups = if plan.columns.iter().any(|column| column.split) {
+        ", threads read or write"
+    } else {
+        ""
+    };
+    let mixed = if plan.random_mix {
+        ", which operations read is a matter of chance"
+    } else {
+        ""
+    };
+    let thinking = match plan.run.workload.outside {
+        WorkTime::ZERO => String::new(),
+        outside => format!(
+            ", {}{} between",
+            time(outside.ns()),
+            crate::report::headline::on_average(plan.run.workload.outside_spread)
+        ),
+    };
+    let data = match plan.run.workload.data {
+        Data::OwnLine => "",
+        other => &format!(", {}", crate::report::headline::data(other)),
+    };
+    let timed = if plan.run.latency {
+        ", every acquisition timed"
+    } else {
+        ""
+    };
+    format!(
+        "{}{inside}{groups}{mixed}{thinking}{data}{timed}: {}; {length}, {rounds}",
+        plan.workload.name(),
+        units.join(" and ")
+    )
+}
+
+/// What the tables do not tell.
+pub(crate) fn foot(result: &BenchResult) -> Vec<String> {
+    let plan = &result.plan;
+    let mut lines = Vec::new();
+    let runs = || {
+        let cells = result.cells.iter();
+        cells.flat_map(|cell| cell.runs.iter().map(move |run| (cell, run)))
+    };
+    let absences = warnings_of_repeats(runs().map(|(_, run)| (run.repeated, &*run.without_cpu)));
+    lines.extend(
+        absences
+            .into_iter()
+            .map(|warning| format!("warning: {}", warning.text)),
+    );
+    if result.ended != Ended::Complete {
+        let done = runs().count();
+        let all = plan.order(0).len() * plan.rounds;
+        lines.push(format!(
+            "not complete: {done} of {all} runs; a dash stands for cells without any"
+        ));
+    }
+    if plan.rounds == 1 {
+        lines.push("one round: nothing is known of the spread from run to run".to_owned());
+    }
+    match plan.run.machine {
+        MachineKind::Kvm => {}
+        MachineKind::Threads => {
+            lines.push("threads were host threads: the host's scheduler takes its part".to_owned())
+        }
+        MachineKind::Simulated => lines.push(NOT_MEASURED.to_owned()),
+    }
+    let reported = runs().any(|(_, run)| run.preempted_reported);
+    lines.extend(never_told(&plan.run, reported).map(str::to_owned));
+    // A fixed number of operations is made by everybody.
+    let by_time = matches!(plan.run.length, Length::Duration(_));
+    if let Some((cell, run)) = runs()
+        .filter(|(cell, _)| by_time && cell.threads > 1)
+        .max_by(|a, b| unevenness(a.1).total_cmp(&unevenness(b.1)))
+    {
+        lines.push(format!(
+            "most uneven run: {} to {} operations of a {} ({})",
+            count(run.thread_min),
+            count(run.thread_max),
+            if plan.workload == BenchKind::Pipe {
+                "pair"
+            } else {
+                "thread"
+            },
+            name(plan, cell)
+        ));
+    }
+    for (kind, wait) in [
+        (
+            "write",
+            (|run| run.write_wait_max_ns) as fn(&RunFigures) -> Option<u64>,
+        ),
+        ("read", |run| run.read_wait_max_ns),
+    ] {
+        let longest = runs().filter_map(|(cell, run)| Some((wait(run)?, cell)));
+        match longest.max_by_key(|(ns, _)| *ns) {
+            Some((ns, cell)) if ns > 0 => lines.push(format!(
+                "longest wait of a {kind}: {} ({})",
+                time(ns as f64),
+                name(plan, cell)
+            )),
+            _ => {}
+        }
+    }
+    for cell in &result.cells {
+        // What the other figures of a cell tell is made of the same.
+        if let Some(figure) = cell.figures.first()
+            && let Some(states) = figure.bistable
+        {
+            lines.push(format!(
+                "warning: {}: two states, far apart: {} {unit} in {}, {} {unit} in {}; the median is of one of \
+                 them",
+                name(plan, cell),
+                rate(states.low),
+                plural(states.low_rounds, "round"),
+                rate(states.high),
+                plural(states.high_rounds, "round"),
+                unit = figure.unit
+            ));
+        }
+    }
+    let idle = runs().filter(|(_, run)| run.operations == 0).count();
+    if idle > 0 {
+        lines.push(format!(
+            "warning: no operation at all in {}; what cannot be told of them is \"none\"",
+            plural(idle, "run")
+        ));
+    }
+    if runs().any(|run| run.0.threads > 1) && runs().all(|run| run.1.contended == 0) {
+        lines.push("0 contended acquisitions: nobody ever waited for a lock".to_owned());
+    }
+    lines
+}
+
+fn unevenness(run: &RunFigures) -> f64 {
+    // A thread that did nothing is worse than any that did something.
+    run.thread_max as f64 / (run.thread_min as f64).max(0.5)
+}
+
+fn name(plan: &BenchPlan, cell: &CellResult) -> String {
+    let threads = plural(cell.threads, "thread");
+    match plan.layout {
+        Layout::PerThread | Layout::RoundTrips => format!("{}, {threads}", cell.lock),
+        Layout::Rates => format!("{} {}, {threads}", cell.lock, cell.column.name),
+        Layout::Times => format!(
+            "{}/{} load {}, {threads}",
+            cell.lock, cell.column.ratio, cell.column.load
+        ),
+    }
+}

@@ -1,0 +1,330 @@
+//! A preset of this host: its latencies, halts, kicks and slices are measured, on threads and on KVM, and
+//! one latency is fitted so that two runs at two vCPUs come out as they do here.
+
+use super::micro;
+use crate::command::doctor;
+use crate::command::doctor::DoctorError;
+use crate::figures::Run;
+use crate::figures::stats::median;
+use crate::record::Record;
+use crate::scenario::{Length, MachineKind, Scenario, Simulated, VmSpec};
+use crate::session;
+use crate::session::{Observer, Options, RunError};
+use pvlock::LockKind;
+use sim::{PARAMETERS, Spec, SpecError};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::io;
+use std::time::Duration;
+
+/// vCPUs, and CPUs, of the runs that are fitted to.
+const VCPUS: usize = 2;
+/// Locks of the runs that are fitted to.
+pub(crate) const FITTED_LOCKS: [LockKind; 2] = [LockKind::Tas, LockKind::PvQSpinLock];
+/// Rounds of the real ones.
+const ROUNDS: usize = 5;
+/// Length of the simulated ones.
+const SIMULATED: Duration = Duration::from_millis(40);
+/// Linux's slice on one CPU (kernel/sched/fair.c names it base_slice_ns; 0.7 ms since 6.13).
+const BASE_SLICE_NS: f64 = 700_000.0;
+/// Steps of the search for the latency that fits.
+const STEPS: usize = 12;
+/// It is sought from, and to, that multiple of the one measured by sending a line to and fro.
+const SOUGHT: (f64, f64) = (0.1, 4.0);
+
+/// Why there is no preset.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CalibrateError {
+    /// One CPU only.
+    #[error("calibrating takes two CPUs that this process may use; it has {0}")]
+    Cpus(usize),
+    /// Threads could not be measured.
+    #[error("cannot measure this host's CPUs: {}{}", .0, vmm::remedy(.0.raw_os_error()))]
+    Micro(#[from] io::Error),
+    /// Halts and kicks could not be measured.
+    #[error(transparent)]
+    Doctor(#[from] DoctorError),
+    /// A run failed.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// Something did not happen once.
+    #[error("{0} was not measured once, so that nothing can be said of this host; try again")]
+    NothingMeasured(&'static str),
+    /// A figure is out of what a machine can have.
+    #[error("what was measured makes no machine: {0}")]
+    Spec(#[from] SpecError),
+}
+
+/// What calibrating found.
+#[derive(Debug)]
+pub(crate) struct Calibration {
+    /// The machine.
+    pub spec: Spec,
+    /// For each of the runs that were fitted to: the lock, what came out here, and simulated, in
+    /// acquisitions per second.
+    pub cells: Vec<(LockKind, f64, f64)>,
+}
+
+/// Measures, and fits. `scenario` is a run on the real machine that is to be like the simulated one, which has
+/// `online` CPUs.
+///
+/// # Errors
+/// See [`CalibrateError`].
+pub(crate) fn calibrate(
+    scenario: &Scenario,
+    online: usize,
+    observer: &mut dyn Observer,
+) -> Result<Calibration, CalibrateError> {
+    let cpus = match scenario.cpus[..] {
+        [a, b, ..] => [a, b],
+        _ => return Err(CalibrateError::Cpus(scenario.cpus.len())),
+    };
+    let mut spec = sim::presets::find("here")?;
+    let mut found = Found {
+        spec: &mut spec,
+        sources: BTreeMap::new(),
+    };
+    observer.phase("measuring this host's CPUs");
+    let transfer = found.cpus(cpus, online)?;
+    observer.phase("measuring halts and kicks");
+    found.halts(scenario.machine, cpus)?;
+    let sources = found.sources;
+    spec.sources.extend(sources);
+    spec.name = "here".to_owned();
+    spec.about = format!(
+        "This host, as 'pvlab calibrate' found it on machine '{}', CPUs {} and {}.",
+        scenario.machine.name(),
+        cpus[0],
+        cpus[1]
+    );
+
+    let (mut cells, mut probes) = (Vec::new(), Vec::new());
+    for lock in FITTED_LOCKS {
+        let mut rates = Vec::new();
+        for _ in 0..ROUNDS {
+            let record = session::run_undisturbed(&at_two(scenario, lock), observer)?;
+            if record.interrupted {
+                return Err(RunError::Interrupted.into());
+            }
+            let vm = record.vms.first();
+            rates.push(vm.map_or(0.0, |vm| Run::of(&record, vm).throughput()));
+            probes.extend(record.vms.iter().filter_map(|vm| vm.probe_ns));
+        }
+        let rate = median(&rates).filter(|rate| *rate > 0.0);
+        cells.push((
+            lock,
+            rate.ok_or(CalibrateError::NothingMeasured("an acquisition"))?,
+        ));
+    }
+    if let Some(probe) = median(&probes) {
+        set(&mut spec, "clock_ns", probe / 2.0)?;
+        let from = "pvlab calibrate: half of what timing an acquisition costs, which looks twice";
+        spec.sources.insert("clock_ns".to_owned(), from.to_owned());
+    }
+    observer.phase("fitting");
+    // The longer a line takes, the fewer acquisitions: the ratio falls.
+    let (mut low, mut high) = (transfer * SOUGHT.0, transfer * SOUGHT.1);
+    let mut simulated = Vec::new();
+    for _ in 0..STEPS {
+        let middle = (low * high).sqrt();
+        set(&mut spec, "transfer_socket_ns", middle)?;
+        simulated.clear();
+        for &(lock, _) in &cells {
+            let run = twin(&at_two(scenario, lock), simulated_here(&spec), SIMULATED);
+            simulated.push(throughput(&session::run(
+                &run,
+                &Options::default(),
+                observer,
+            )?));
+        }
+        let logs = simulated.iter().zip(&cells).map(|(s, (_, r))| (s / r).ln());
+        if logs.sum::<f64>() > 0.0 {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    let fitted = format!(
+        "pvlab calibrate: fitted to {} at {VCPUS} vCPUs on {VCPUS} CPUs; sent to and fro, a line takes {transfer:.0} ns",
+        FITTED_LOCKS.map(LockKind::name).join(" and ")
+    );
+    spec.sources.insert("transfer_socket_ns".to_owned(), fitted);
+    Ok(Calibration {
+        spec,
+        cells: (cells.into_iter().zip(simulated))
+            .map(|((lock, real), simulated)| (lock, real, simulated))
+            .collect(),
+    })
+}
+
+/// Figures on their way into a preset, with where they are from.
+struct Found<'a> {
+    spec: &'a mut Spec,
+    sources: BTreeMap<String, String>,
+}
+
+impl Found<'_> {
+    fn set(&mut self, name: &str, value: f64, from: &str) -> Result<(), SpecError> {
+        set(self.spec, name, value)?;
+        self.sources
+            .insert(name.to_owned(), format!("pvlab calibrate: {from}"));
+        Ok(())
+    }
+
+    /// What the CPUs themselves take. Returns how long a line takes from one to the other.
+    fn cpus(&mut self, cpus: [usize; 2], online: usize) -> Result<f64, CalibrateError> {
+        let one = micro::one_cpu();
+        let transfer = micro::transfer_ns(cpus)?;
+        let (slice, spread) = micro::slice_ns(cpus[0])?;
+        self.set(
+            "hit_ns",
+            one.hit_ns,
+            "a load that depends on the one before",
+        )?;
+        self.set("rmw_ns", one.rmw_ns, "an addition to a line that is there")?;
+        self.set("pause_ns", one.pause_ns, "a pause")?;
+        let asked = BASE_SLICE_NS * (1.0 + (online.clamp(1, 8) as f64).log2().floor());
+        self.set(
+            "slice_ns",
+            asked.min(slice),
+            "Linux's base slice, 0.7 ms times 1 + log2 of the CPUs, 8 at most",
+        )?;
+        self.set(
+            "tick_ns",
+            slice,
+            "two busy threads on one CPU, the median time that one is off it: slices end at ticks",
+        )?;
+        self.set(
+            "tick_jitter_ns",
+            // Without any, slices would come in the same order for ever.
+            spread.clamp(1_000.0, slice / 4.0),
+            "half the distance of the quartiles of the slices",
+        )?;
+        Ok(transfer)
+    }
+
+    /// What leaving the guest takes, on that machine.
+    fn halts(&mut self, machine: MachineKind, cpus: [usize; 2]) -> Result<(), CalibrateError> {
+        let costs = doctor::costs(machine, cpus)?;
+        let ns = |cost: doctor::Cost, what| match cost.p50_ns {
+            Some(ns) => Ok(ns as f64),
+            None => Err(CalibrateError::NothingMeasured(what)),
+        };
+        let clock = self.spec.costs.clock_ns;
+        let round_trip = (ns(costs.halt, "a halt")? - clock).max(0.0);
+        let from = "half of a halt whose kick is there already, as doctor measures it";
+        self.set("exit_ns", round_trip / 2.0, from)?;
+        self.set("entry_ns", round_trip / 2.0, from)?;
+        let kick = (ns(costs.kick_halted, "a kick")? - clock).max(0.0);
+        self.set(
+            "kick_ns",
+            kick,
+            "a kick of a halted vCPU, as doctor measures it",
+        )?;
+        let spec = &self.spec.costs;
+        let rest = spec.entry_ns + spec.idle_exit_ns + spec.switch_ns + clock;
+        let wake = (ns(costs.kick_to_run, "a wake-up")? - rest).max(0.0);
+        self.set(
+            "wake_ns",
+            wake,
+            "from a kick to running, as doctor measures it, less entry_ns, idle_exit_ns and switch_ns",
+        )?;
+        self.set(
+            "virtual_machine",
+            1.0,
+            "halts and kicks cost what they do there",
+        )?;
+        Ok(())
+    }
+}
+
+fn set(spec: &mut Spec, name: &str, value: f64) -> Result<(), SpecError> {
+    // Digits beyond these are noise.
+    let value = (value * 100.0).round() / 100.0;
+    spec.set_value(sim::parameter(name)?, value)
+}
+
+fn throughput(record: &Record) -> f64 {
+    record
+        .vms
+        .first()
+        .map_or(0.0, |vm| Run::of(record, vm).throughput_for_ratio())
+}
+
+/// The scenario with two vCPUs on the first two of its CPUs.
+fn at_two(scenario: &Scenario, lock: LockKind) -> Scenario {
+    Scenario {
+        vms: vec![VmSpec {
+            lock: lock.into(),
+            vcpus: VCPUS,
+        }],
+        cpus: scenario.cpus[..VCPUS].to_vec(),
+        ..scenario.clone()
+    }
+}
+
+/// The same scenario on a simulated machine, on as many of its CPUs, counted from the first.
+pub(crate) fn twin(real: &Scenario, simulated: Simulated, duration: Duration) -> Scenario {
+    Scenario {
+        machine: MachineKind::Simulated,
+        simulated: Some(simulated),
+        cpus: (0..real.cpus.len()).collect(),
+        length: Length::Duration(duration),
+        ..real.clone()
+    }
+}
+
+/// The preset `here`, with every parameter as in `spec`.
+fn simulated_here(spec: &Spec) -> Simulated {
+    let set = PARAMETERS.iter().filter_map(|parameter| {
+        let value = spec.costs.get(parameter.name)?;
+        Some(format!("{}={value}", parameter.name))
+    });
+    Simulated {
+        preset: "here".to_owned(),
+        set: set.collect(),
+        rules: Vec::new(),
+    }
+}
+
+/// The text of a preset.
+pub(crate) fn to_toml(spec: &Spec) -> String {
+    let mut text = format!(
+        "name = {:?}\nabout = {:?}\n\n[costs]\n",
+        spec.name, spec.about
+    );
+    for parameter in PARAMETERS {
+        let value = spec.costs.get(parameter.name).unwrap_or(0.0);
+        let _ = writeln!(text, "{} = {value}", parameter.name);
+    }
+    text += "\n# Where each figure is from.\n[sources]\n";
+    for parameter in PARAMETERS {
+        if let Some(source) = spec.sources.get(parameter.name) {
+            let _ = writeln!(text, "{} = {source:?}", parameter.name);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        for name in sim::presets::names() {
+            let spec = sim::presets::find(name).unwrap();
+            assert_eq!(Spec::from_toml(&to_toml(&spec)).unwrap(), spec);
+        }
+    }
+
+    #[test]
+    fn every_parameter_can_be_given_by_its_value() {
+        let spec = sim::presets::find("cascade-lake-2s").unwrap();
+        let simulated = simulated_here(&spec);
+        let here = crate::machine::spec(&simulated).unwrap();
+        assert_eq!(here.costs, spec.costs);
+    }
+}
+
+impl crate::options::error::Ends for CalibrateError {}

@@ -1,0 +1,76 @@
+//! `pvlab calibrate`.
+
+pub(crate) mod fit;
+mod micro;
+
+use crate::host::Host;
+use crate::options::args::Common;
+use crate::options::error::{CliError, Usage};
+use crate::options::exit::{DONE, complain, watch};
+use crate::options::output::Target;
+use crate::options::progress::{Progress, Watcher};
+use crate::options::request::{Guests, request};
+use crate::options::values::LockArg;
+use crate::report::human::{rate, ratio};
+use crate::scenario::{Length, MachineKind};
+use clap::Args;
+use fit::{FITTED_LOCKS, calibrate, to_toml};
+use guest::abi::Dispatch;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  pvlab calibrate -o host.toml                      takes about 20 s; the host should be quiet
+  pvlab compare --machine sim:./host.toml --vcpus 8 --cpus 0-1
+  pvlab validate --against sim:./host.toml          how far it is from this host";
+
+#[derive(Debug, Args)]
+pub(crate) struct CalibrateArgs {
+    /// Write the preset to this file instead of standard output.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Length of the runs that are fitted to.
+const DURATION: Duration = Duration::from_millis(500);
+
+/// Measures this host, and writes a preset of it.
+pub(crate) fn run(args: &CalibrateArgs) -> Result<u8, CliError> {
+    let host = Host::examine();
+    let lock = |kind| LockArg {
+        kind: Some(kind),
+        dispatch: Dispatch::Direct,
+    };
+    let guests = Guests::Alternatives {
+        locks: FITTED_LOCKS.map(lock).to_vec(),
+        first: 0,
+        vcpus: Some(2),
+    };
+    let scenario = request(&args.common, guests, Length::Duration(DURATION), &host)?.scenario;
+    if scenario.machine == MachineKind::Simulated {
+        return Err(Usage::OnlyReal("pvlab calibrate").into());
+    }
+    let target = Target::check(args.output.as_deref())?;
+    watch(&target);
+    let mut progress = Progress::new(1, None);
+    progress.begin("calibrating".to_owned());
+    let calibration = calibrate(
+        &scenario,
+        host.online_cpus.as_ref().map_or(1, Vec::len),
+        &mut Watcher::new(&progress),
+    )?;
+    progress.end();
+    target.write(&to_toml(&calibration.spec))?;
+    for (lock, real, simulated) in calibration.cells {
+        complain(&format!(
+            "{lock}, 2 vCPUs on 2 CPUs: {} here, {} simulated, {} times",
+            rate(real),
+            rate(simulated),
+            ratio(simulated / real),
+        ));
+    }
+    Ok(DONE)
+}

@@ -1,0 +1,174 @@
+//! `pvlab compare`.
+
+mod args;
+pub(crate) mod plan;
+pub(crate) mod report;
+pub(crate) mod result;
+mod warning;
+
+use crate::options::cells::Ended;
+pub(crate) use args::{CompareArgs, EXAMPLES};
+
+use super::run::expected;
+use super::trace;
+use crate::host::Host;
+use crate::options::args::FormatArg;
+use crate::options::cells;
+use crate::options::cells::Cell;
+use crate::options::error::{CliError, Usage};
+use crate::options::exit::{BROKEN, DONE, complain, interrupted, watch};
+use crate::options::mix;
+use crate::options::output::Target;
+use crate::options::progress::{Progress, Watcher};
+use crate::options::request::{Guests, Request, jobs, length, request};
+use crate::options::values::LockArg;
+use crate::record::Record;
+use crate::report::Context;
+use crate::session;
+use crate::trace::account::Account;
+use guest::abi::Dispatch;
+use plan::Plan;
+use pvlock::LockKind;
+use report::CompareReport;
+use result::Comparison;
+use std::ops::ControlFlow;
+
+/// Runs every round and reports.
+pub(crate) fn compare(args: &CompareArgs) -> Result<u8, CliError> {
+    if args.explain && matches!(args.report.format, FormatArg::Csv) {
+        return Err(Usage::ExplainCsv.into());
+    }
+    let host = Host::examine();
+    let baseline = baseline(args)?;
+    let guests = Guests::Alternatives {
+        locks: args.locks.clone(),
+        first: baseline,
+        vcpus: args.vcpus,
+    };
+    let length = length(args.duration, args.iterations);
+    let Request {
+        scenario,
+        machine_reason,
+        locks,
+    } = request(&args.common, guests, length, &host)?;
+    mix::check_locks(&args.common, locks.iter().copied())?;
+    if args.explain {
+        mix::check_traceable(&scenario)?;
+    }
+    let jobs = jobs(args.jobs, scenario.machine)?;
+    let target = Target::check(args.report.output.as_deref())?;
+    watch(&target);
+    let context = Context::new(host, machine_reason, &scenario);
+    let plan = Plan {
+        locks,
+        baseline,
+        rounds: args.rounds,
+        min_effect: args.min_effect,
+        run: scenario,
+    };
+    let (rounds, ended, broken) = run_rounds(&plan, jobs)?;
+    let done = rounds.len();
+    if ended == Ended::Interrupted && done == 0 {
+        return Ok(interrupted(
+            "interrupted before the first round was complete; there is nothing to report",
+        ));
+    }
+    let accounts = if args.explain && ended == Ended::Complete {
+        explain(&plan)?
+    } else {
+        Vec::new()
+    };
+    let comparison = Comparison::new(plan, &rounds, ended, broken.as_ref());
+    let report = CompareReport::new(context, comparison, accounts);
+    target.write(&report.render(args.report.format.into()))?;
+    if let Some(line) = report.exclusion_broken() {
+        complain(&line);
+        return Ok(BROKEN);
+    }
+    if ended == Ended::Interrupted {
+        let of = args.rounds;
+        return Ok(interrupted(&format!(
+            "interrupted after {done} of {of} rounds; the report is of these"
+        )));
+    }
+    Ok(DONE)
+}
+
+/// Traces each lock once.
+fn explain(plan: &Plan) -> Result<Vec<(String, Account)>, CliError> {
+    let mut progress = Progress::new(plan.locks.len(), expected(&plan.run));
+    let mut accounts = Vec::new();
+    for (number, lock) in plan.locks.iter().enumerate() {
+        progress.begin(format!("explaining {lock}"));
+        let mut watcher = Watcher::new(&progress);
+        match trace::account(&plan.scenario(number, 0), &mut watcher)? {
+            Some(account) => accounts.push((lock.name().to_owned(), account)),
+            // The comparison is complete; an explanation that was cut short is left out.
+            None => break,
+        }
+        progress.end();
+    }
+    Ok(accounts)
+}
+
+/// Place of the baseline among the locks. Native qspinlock is what most guests run, so it is what
+/// others are compared with unless somebody says otherwise.
+fn baseline(args: &CompareArgs) -> Result<usize, Usage> {
+    let place = |lock: LockArg| args.locks.iter().position(|&other| other == lock);
+    let native = LockArg {
+        kind: Some(LockKind::QSpinLock),
+        dispatch: Dispatch::Direct,
+    };
+    match args.baseline {
+        None => Ok(place(native).unwrap_or(0)),
+        Some(lock) => place(lock).ok_or_else(|| Usage::BaselineMissing {
+            baseline: lock.to_string(),
+            locks: args
+                .locks
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(","),
+        }),
+    }
+}
+
+/// The complete rounds, each in the order of the plan's locks; how they ended; and the place of a
+/// lock that did not exclude, with its record.
+type Rounds = Result<(Vec<Vec<Record>>, Ended, Option<(usize, Record)>), session::RunError>;
+
+fn run_rounds(plan: &Plan, jobs: usize) -> Rounds {
+    let places: Vec<_> = (0..plan.rounds)
+        .flat_map(|round| plan.order(round).map(move |lock| (round, lock)))
+        .collect();
+    let cells = places.iter().map(|&(round, lock)| Cell {
+        name: format!("round {}/{} {}", round + 1, plan.rounds, plan.locks[lock]),
+        scenario: plan.scenario(lock, round),
+    });
+    let cells: Vec<_> = cells.collect();
+    let mut progress = Progress::new(cells.len(), expected(&plan.run));
+    let mut rounds = Vec::new();
+    let mut records = Vec::new();
+    let mut end = Ok((Ended::Complete, None));
+    cells::run_all(&cells, jobs, &mut progress, |number, result| {
+        let lock = places[number].1;
+        end = match result {
+            Ok(record) if record.vms.iter().any(|vm| !vm.exclusion.held()) => {
+                Ok((Ended::ExclusionBroken, Some((lock, record))))
+            }
+            Ok(record) if !record.interrupted => {
+                records.push((lock, record));
+                if records.len() == plan.locks.len() {
+                    records.sort_unstable_by_key(|(lock, _)| *lock);
+                    rounds.push(records.drain(..).map(|(_, record)| record).collect());
+                }
+                return ControlFlow::Continue(());
+            }
+            Ok(_) | Err(session::RunError::Interrupted) => Ok((Ended::Interrupted, None)),
+            Err(error) => Err(error),
+        };
+        ControlFlow::Break(())
+    });
+    let (ended, broken) = end?;
+    Ok((rounds, ended, broken))
+}

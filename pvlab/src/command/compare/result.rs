@@ -1,0 +1,268 @@
+//! A comparison of locks, from the records of its rounds.
+
+use super::plan::Plan;
+use crate::figures::bistable::Bistable;
+use crate::figures::none;
+use crate::figures::stats;
+use crate::figures::stats::{Interval, Support};
+use crate::figures::summary::{Run, Summary};
+use crate::figures::warning;
+use crate::figures::warning::Warning;
+use crate::options::cells::Ended;
+use crate::record::{Record, Start};
+use serde::Serialize;
+
+/// A comparison.
+#[derive(Clone, Debug)]
+pub(crate) struct Comparison {
+    /// What was compared.
+    pub plan: Plan,
+    /// Complete rounds.
+    pub rounds_done: usize,
+    /// How it ended.
+    pub ended: Ended,
+    /// One for each lock of the plan.
+    pub results: Vec<LockResult>,
+    /// What the reader of the figures must know.
+    pub warnings: Vec<Warning>,
+}
+
+/// What came out for one lock.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct LockResult {
+    /// The lock's name.
+    pub lock: String,
+    /// Whether the others are compared with this one.
+    pub is_baseline: bool,
+    /// Its throughput, if a round is complete.
+    pub throughput: Option<Throughput>,
+    /// Its throughput over that of the baseline, if a round is complete.
+    pub ratio: Option<Ratio>,
+    /// Counts, waits and fairness.
+    #[serde(flatten)]
+    pub summary: Summary,
+    /// How the measurements' starts were chosen, one for each round.
+    pub starts: Vec<Start>,
+}
+
+/// Acquisitions per second of all vCPUs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Throughput {
+    /// Median over the rounds; 0 is none.
+    #[serde(serialize_with = "none::figure")]
+    pub median: f64,
+    /// Lower end of the interval of the rounds, with the median in it; a single round has none.
+    pub lo: Option<f64>,
+    /// Upper end.
+    pub hi: Option<f64>,
+    /// What the interval is.
+    pub interval: Option<Support>,
+    /// The two states that the rounds were in, if they fall into two: the median is of one of them.
+    pub bistable: Option<Bistable>,
+    /// The unit, always "acquisitions/s".
+    pub unit: &'static str,
+    /// Each round's.
+    #[serde(serialize_with = "none::figures")]
+    pub rounds: Vec<f64>,
+}
+
+/// Throughput over that of the baseline in the same round.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Ratio {
+    /// Median over the rounds.
+    pub median: f64,
+    /// Lower end of the 95 % interval; a single round has none.
+    pub lo: Option<f64>,
+    /// Upper end.
+    pub hi: Option<f64>,
+    /// What the interval is.
+    pub interval: Option<Support>,
+    /// What may be said.
+    pub verdict: Verdict,
+    /// Each round's; not a number where neither lock made anything.
+    pub rounds: Vec<f64>,
+}
+
+/// What may be said about a lock, compared with the baseline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) enum Verdict {
+    /// Its throughput is higher.
+    #[serde(rename = "faster")]
+    Faster,
+    /// Its throughput is lower.
+    #[serde(rename = "slower")]
+    Slower,
+    /// Neither can be said.
+    #[serde(rename = "no difference")]
+    NoDifference,
+}
+
+impl Verdict {
+    /// The verdict in words.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Faster => "faster",
+            Self::Slower => "slower",
+            Self::NoDifference => "no difference",
+        }
+    }
+}
+
+impl Comparison {
+    /// The comparison of complete rounds, each with a record for each lock of the plan in the
+    /// plan's order. `broken` is a lock that did not exclude, with its record.
+    pub(crate) fn new(
+        plan: Plan,
+        rounds: &[Vec<Record>],
+        ended: Ended,
+        broken: Option<&(usize, Record)>,
+    ) -> Self {
+        let results: Vec<_> = (0..plan.locks.len())
+            .map(|lock| result(&plan, lock, rounds, broken))
+            .collect();
+        let mut warnings = warning::of_scenario(&plan.run);
+        warnings.extend(super::warning::of_rounds(&plan, rounds));
+        for (lock, result) in results.iter().enumerate() {
+            let records: Vec<_> = rounds.iter().filter_map(|round| round.get(lock)).collect();
+            warnings.extend(super::warning::of_lock(
+                &plan,
+                lock,
+                &result.summary,
+                &records,
+            ));
+            let states = result.throughput.as_ref().and_then(|t| t.bistable);
+            warnings.extend(states.map(|states| super::warning::bistable(&result.lock, states)));
+        }
+        Self {
+            plan,
+            rounds_done: rounds.len(),
+            ended,
+            results,
+            warnings,
+        }
+    }
+
+    /// The name of the baseline.
+    pub(crate) fn baseline(&self) -> String {
+        self.plan.locks[self.plan.baseline].name()
+    }
+}
+
+fn result(
+    plan: &Plan,
+    lock: usize,
+    rounds: &[Vec<Record>],
+    broken: Option<&(usize, Record)>,
+) -> LockResult {
+    let mut runs = runs_of(lock, rounds);
+    let base = runs_of(plan.baseline, rounds);
+    let throughput = throughput(&runs);
+    let ratio = ratio(&runs, &base, plan.min_effect);
+    // The broken run is in no complete round, but its count of violations must not be lost.
+    runs.extend(
+        broken
+            .iter()
+            .filter(|(which, _)| *which == lock)
+            .filter_map(|(_, r)| run_of(r)),
+    );
+    LockResult {
+        lock: plan.locks[lock].name(),
+        is_baseline: lock == plan.baseline,
+        throughput,
+        ratio,
+        summary: Summary::of(&runs),
+        starts: rounds
+            .iter()
+            .filter_map(|round| round.get(lock))
+            .map(|r| r.start.clone())
+            .collect(),
+    }
+}
+
+fn run_of(record: &Record) -> Option<Run<'_>> {
+    record.vms.first().map(|vm| Run::of(record, vm))
+}
+
+fn runs_of(lock: usize, rounds: &[Vec<Record>]) -> Vec<Run<'_>> {
+    rounds
+        .iter()
+        .filter_map(|round| round.get(lock).and_then(run_of))
+        .collect()
+}
+
+fn throughput(runs: &[Run<'_>]) -> Option<Throughput> {
+    let rounds: Vec<f64> = runs.iter().map(Run::throughput).collect();
+    let median = stats::median(&rounds)?;
+    let interval = stats::rounds_interval(&rounds);
+    Some(Throughput {
+        median,
+        // The interval is about the geometric mean; it must not look as if the median were wrong.
+        lo: interval.map(|(interval, _)| interval.lo.min(median)),
+        hi: interval.map(|(interval, _)| interval.hi.max(median)),
+        interval: interval.map(|(_, support)| support),
+        bistable: Bistable::of(&rounds),
+        unit: "acquisitions/s",
+        rounds,
+    })
+}
+
+fn ratio(runs: &[Run<'_>], base: &[Run<'_>], min_effect: f64) -> Option<Ratio> {
+    // Of a round in which neither made anything there is no ratio.
+    let of_round = |(run, base): (&Run<'_>, &Run<'_>)| {
+        let something = run.throughput() > 0.0 || base.throughput() > 0.0;
+        something.then(|| run.throughput_for_ratio() / base.throughput_for_ratio())
+    };
+    let rounds: Vec<_> = runs.iter().zip(base).map(of_round).collect();
+    let ratio = ratio_of(rounds.iter().flatten().copied().collect(), min_effect)?;
+    Some(Ratio {
+        rounds: rounds.into_iter().map(|r| r.unwrap_or(f64::NAN)).collect(),
+        ..ratio
+    })
+}
+
+/// From the ratio in each round.
+fn ratio_of(rounds: Vec<f64>, min_effect: f64) -> Option<Ratio> {
+    let median = stats::median(&rounds)?;
+    let found = stats::rounds_interval(&rounds);
+    // The same here.
+    let interval = found.map(|(Interval { lo, hi }, _)| Interval {
+        lo: lo.min(median),
+        hi: hi.max(median),
+    });
+    let support = found.map(|(_, support)| support);
+    let confident =
+        interval.filter(|_| support.is_some_and(|s| s.level.is_some() && s.n >= LEAST_ROUNDS));
+    Some(Ratio {
+        median,
+        lo: interval.map(|interval| interval.lo),
+        hi: interval.map(|interval| interval.hi),
+        interval: support,
+        verdict: verdict(median, confident, min_effect),
+        rounds,
+    })
+}
+
+/// Two rounds that agree may each have met the same two states of the machine by chance, in one of eight
+/// comparisons of a lock with itself, and nothing in them tells.
+const LEAST_ROUNDS: usize = 3;
+
+/// A difference is called one if the interval excludes 1 and the median is worth it. As many
+/// times slower counts as much as that many times faster, so that the verdict does not depend on
+/// which of two locks is the baseline.
+fn verdict(median: f64, interval: Option<Interval>, min_effect: f64) -> Verdict {
+    match interval {
+        Some(Interval { lo, .. }) if lo > 1.0 && median >= 1.0 + min_effect => Verdict::Faster,
+        Some(Interval { hi, .. }) if hi < 1.0 && median <= 1.0 / (1.0 + min_effect) => {
+            Verdict::Slower
+        }
+        _ => Verdict::NoDifference,
+    }
+}
+
+#[cfg(test)]
+#[path = "result_tests.rs"]
+mod tests;
+
+#[cfg(test)]
+#[path = "study.rs"]
+mod study;

@@ -1,0 +1,257 @@
+//! What this host is, what a halt, a kick and a kick-to-run cost on it, and what follows.
+
+mod measure;
+mod render;
+
+use crate::host::{Device, Host};
+use crate::options::args::ShortFormatArg;
+use crate::report::Format;
+use crate::scenario::MachineKind;
+use clap::Args;
+use serde::Serialize;
+use std::path::PathBuf;
+use vmm::switches::SwitchRecorder;
+
+pub(crate) use measure::DoctorError;
+pub(crate) use measure::costs;
+
+/// What was found.
+#[derive(Debug, Serialize)]
+pub(crate) struct Findings {
+    /// Version of this form.
+    pub schema: &'static str,
+    /// What the host is.
+    pub host: Host,
+    /// What its KVM does; absent where no guest can be run.
+    pub kvm: Option<KvmFindings>,
+    /// Why no guest can be run, if so.
+    pub kvm_problem: Option<String>,
+    /// Why context switches of vCPUs cannot be recorded, if so.
+    pub switches_problem: Option<String>,
+    /// What things cost, by machine and placement.
+    pub costs: Vec<Costs>,
+    /// What follows for experiments on this host.
+    pub consequences: Vec<String>,
+}
+
+/// What this KVM does, beyond what the host says of it.
+#[derive(Debug, Serialize)]
+pub(crate) struct KvmFindings {
+    /// Most vCPUs of a VM.
+    pub max_vcpus: usize,
+    /// TSC ticks of a two-instruction loop's turn at CPL 0; absent if that does not run.
+    pub loop_ticks_cpl0: Option<u64>,
+    /// The same at CPL 3.
+    pub loop_ticks_cpl3: Option<u64>,
+    /// The privilege level that `--cpl auto` chooses.
+    pub auto_cpl: u8,
+    /// Frequency of the guest's TSC, kHz.
+    pub tsc_khz: u64,
+    /// KVM writes steal time.
+    pub steal_time: bool,
+    /// KVM marks preempted vCPUs, so that locks can ask.
+    pub preempted_reported: bool,
+    /// KVM has statistics of each vCPU.
+    pub statistics: bool,
+    /// From one task of a vCPU to another: woken by the first, which then blocks.
+    pub task_switch: Cost,
+}
+
+/// What halts, kicks, yields and tasks cost.
+#[derive(Debug, Serialize)]
+pub(crate) struct Costs {
+    /// The machine.
+    pub machine: MachineKind,
+    /// Host CPUs of the kicker and the kicked.
+    pub cpus: [usize; 2],
+    /// Out of the guest and in again: a halt whose kick is already there.
+    pub halt: Cost,
+    /// Sending a kick to a vCPU that runs.
+    pub kick_running: Cost,
+    /// Sending a kick to a vCPU that is halted.
+    pub kick_halted: Cost,
+    /// From sending the kick to running again.
+    pub kick_to_run: Cost,
+    /// A directed yield to a halted vCPU, which is futile: what it costs to find that out.
+    pub yield_to: Cost,
+    /// Waking a task that is blocked on another vCPU: what the waker spends.
+    pub task_wake: Cost,
+    /// From waking it to its running again.
+    pub task_wake_to_run: Cost,
+}
+
+/// A distribution in short.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Cost {
+    /// Median, ns; `None` of no trials.
+    pub p50_ns: Option<u64>,
+    /// 99th percentile, ns.
+    pub p99_ns: Option<u64>,
+    /// Times it was measured.
+    pub trials: u64,
+}
+
+/// Examines the host and renders the findings.
+///
+/// # Errors
+/// If a throw-away VM, or threads, could not be run though they should.
+pub(crate) fn run(format: Format) -> Result<String, DoctorError> {
+    let findings = examine()?;
+    Ok(match format {
+        Format::Json => render::json(&findings),
+        Format::Csv => render::csv(&findings),
+        Format::Table | Format::Markdown => render::text(&findings),
+    })
+}
+
+fn examine() -> Result<Findings, DoctorError> {
+    let host = Host::examine();
+    let kvm_problem = vmm::check_host(2).err().map(|e| e.to_string());
+    let kvm = if kvm_problem.is_none() {
+        Some(measure::kvm(&host)?)
+    } else {
+        None
+    };
+    let mut machines = vec![MachineKind::Threads];
+    if kvm.is_some() {
+        machines.insert(0, MachineKind::Kvm);
+    }
+    let mut costs = Vec::new();
+    for machine in machines {
+        for cpus in measure::placements(&host) {
+            costs.push(measure::costs(machine, cpus)?);
+        }
+    }
+    let recorder = SwitchRecorder::start(rustix::thread::gettid());
+    let switches_problem = recorder.err().map(|e| e.to_string());
+    let mut consequences = consequences(&host, kvm.as_ref(), kvm_problem.as_deref(), &costs);
+    consequences.extend(switches_problem.as_ref().map(|problem| {
+        format!(
+            "Context switches cannot be recorded ({problem}): a trace knows no preemption, and the live view \
+             no holder that is off its CPU."
+        )
+    }));
+    consequences.extend(limited(&host));
+    Ok(Findings {
+        schema: "pvlab.doctor/1",
+        host,
+        kvm,
+        kvm_problem,
+        switches_problem,
+        costs,
+        consequences,
+    })
+}
+
+/// What limits of this process mean for its figures.
+fn limited(host: &Host) -> Option<String> {
+    let notable = host.limits.notable(host.allowed_cpus.len());
+    (!notable.is_empty()).then(|| {
+        format!(
+            "This process is limited ({}): figures are of that, as much as of the locks.",
+            notable.join(", ")
+        )
+    })
+}
+
+/// What will not work here, or not as elsewhere.
+fn consequences(
+    host: &Host,
+    kvm: Option<&KvmFindings>,
+    problem: Option<&str>,
+    costs: &[Costs],
+) -> Vec<String> {
+    let mut found = Vec::new();
+    if let Some(problem) = problem {
+        found.push(format!("No guests: {problem}. Runs use --machine threads."));
+        if host.kvm.device == Device::NoPermission {
+            found.push("As root, or in the group of /dev/kvm, guests may well run.".into());
+        }
+    }
+    if let Some(kvm) = kvm {
+        if kvm.auto_cpl == 3 {
+            found.push(match kvm.loop_ticks_cpl0 {
+                Some(ticks) => format!(
+                    "Guest code at CPL 0 is emulated ({ticks} ticks a loop turn): guests run at CPL 3. \
+                     --cpl 0 works but is too slow to measure, and pause-loop exiting cannot be observed."
+                ),
+                None => "Guest code at CPL 0 does not run: guests run at CPL 3, and pause-loop exiting \
+                         cannot be observed."
+                    .into(),
+            });
+        }
+        if !kvm.steal_time {
+            found.push("No steal time: it is left out of reports.".into());
+        }
+        if !kvm.preempted_reported {
+            found.push(
+                "This KVM does not mark preempted vCPUs: vcpu_is_preempted is unknown to locks, which \
+                 are correct without it."
+                    .into(),
+            );
+        }
+        if !kvm.statistics {
+            found.push(
+                "No KVM statistics (Linux 5.14 has them): exits are the VMM's count only.".into(),
+            );
+        }
+        let there = costs.iter().find(|c| c.machine == MachineKind::Kvm);
+        if let Some((halt, kick)) = there.and_then(|c| c.halt.p50_ns.zip(c.kick_to_run.p50_ns)) {
+            found.push(format!(
+                "A halt that ends in a kick costs the waiter at least {:.1} us here: waits much shorter \
+                 than that are better spent spinning (--spin-threshold).",
+                (halt + kick) as f64 / 1e3
+            ));
+        }
+    }
+    found.push(format!(
+        "A directed yield makes the yielder sleep {} us at a time until the target has run, at most \
+         {} ms: Linux offers a process no yield to a chosen thread.",
+        vmm::yielding::STEP.as_micros(),
+        vmm::yielding::BOUND.as_millis()
+    ));
+    if host.allowed_cpus.len() < 2 {
+        found.push("Only one CPU may be used: vCPUs never run at the same time.".into());
+    }
+    if host
+        .thread_siblings
+        .as_ref()
+        .is_some_and(|groups| groups.iter().any(|g| g.len() > 1))
+    {
+        found.push(
+            "SMT is on: pick CPUs on different cores (see the sibling groups) unless you want to \
+             measure SMT."
+                .into(),
+        );
+    }
+    match host.governor.as_deref() {
+        Some("performance") => {}
+        Some(other) => found.push(format!(
+            "The frequency governor is '{other}': clock rates may change during a run; 'performance' is steadier."
+        )),
+        None => {}
+    }
+    if host.hypervisor == Some(true) {
+        found.push(
+            "This host is itself a virtual machine: its CPUs can be taken away without a trace; compare \
+             within one run only."
+                .into(),
+        );
+    }
+    found
+}
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  pvlab doctor
+  pvlab doctor --format json -o host.json";
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Format of the report.
+    #[arg(long, value_enum, default_value_t = ShortFormatArg::Table)]
+    pub(crate) format: ShortFormatArg,
+    /// Write the report to this file instead of standard output.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}

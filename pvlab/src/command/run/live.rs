@@ -1,0 +1,118 @@
+//! `pvlab run --live`: a small table that is redrawn each second, on standard error.
+
+use crate::options::terminal;
+use crate::report::human::{or_dash, rate};
+use crate::scenario::Scenario;
+use crate::session::{Interval, LiveVm};
+
+/// The table.
+pub(crate) struct LiveView {
+    /// What was last said of the VMs, besides their intervals.
+    pub(crate) vms: Vec<Option<LiveVm>>,
+    /// How long the lines are that were drawn before, to be drawn over; `None` where nothing can be.
+    drawn: Option<Vec<usize>>,
+}
+
+impl LiveView {
+    pub(crate) fn new() -> Self {
+        Self {
+            vms: Vec::new(),
+            drawn: terminal::may_draw().then(Vec::new),
+        }
+    }
+
+    /// The table for the terminal, drawn over the one before.
+    pub(crate) fn draw(&mut self, scenario: &Scenario, interval: &Interval) -> String {
+        let mut lines = self.lines(scenario, interval);
+        let size = terminal::size();
+        let mut text = String::new();
+        if let Some(drawn) = &mut self.drawn {
+            if let Some(size) = size {
+                lines = within(lines, size);
+            }
+            // A terminal that has become narrower has broken lines in two.
+            let columns = size.map_or(usize::MAX, |(columns, _)| columns);
+            let rows: usize = drawn.iter().map(|len| len.div_ceil(columns).max(1)).sum();
+            if rows > 0 {
+                // Up, and erase to the end of the screen (ECMA-48: CPL, ED).
+                text += &format!("\x1b[{rows}F\x1b[J");
+            }
+            *drawn = lines.iter().map(|line| line.chars().count()).collect();
+        }
+        for line in lines {
+            text += &line;
+            text.push('\n');
+        }
+        text
+    }
+
+    fn lines(&self, scenario: &Scenario, interval: &Interval) -> Vec<String> {
+        let head = format!(
+            "{:>8}  {:<13} {:>12} {:>12} {:>12} {:>10}  preempted now",
+            format!("{:.0} s", interval.at_s),
+            "lock",
+            "acquisitions",
+            "halts",
+            "kicks",
+            "LHP"
+        );
+        let per_second = |n: u64| rate(n as f64 / interval.length_s.max(1e-9));
+        let numbered = interval.vms.iter().zip(&scenario.vms).enumerate();
+        let vms = numbered.map(|(number, (vm, spec))| {
+            let live = self.vms.get(number).and_then(Option::as_ref);
+            format!(
+                "{:>8}  {:<13} {:>12} {:>12} {:>12} {:>10}  {}",
+                format!("VM {number}"),
+                spec.lock,
+                per_second(vm.acquisitions),
+                per_second(vm.halts),
+                per_second(vm.kicks),
+                or_dash(live, |live| per_second(live.holder_preemptions)),
+                or_dash(live, |live| vcpus(&live.preempted)),
+            )
+        });
+        [head].into_iter().chain(vms).collect()
+    }
+}
+
+/// The lines, cut to a terminal of that many columns and lines: what has scrolled out of it cannot be drawn
+/// over.
+fn within(mut lines: Vec<String>, (columns, rows): (usize, usize)) -> Vec<String> {
+    // The cursor stands on a line of its own below.
+    let most = rows.saturating_sub(1).max(1);
+    if lines.len() > most {
+        let left_out = lines.len() - most + 1;
+        lines.truncate(most - 1);
+        lines.push(format!("{left_out} more do not fit"));
+    }
+    lines
+        .iter()
+        .map(|line| terminal::fit(line, columns))
+        .collect()
+}
+
+/// `vCPUs 0, 3` or `nobody`.
+fn vcpus(numbers: &[usize]) -> String {
+    if numbers.is_empty() {
+        return "nobody".to_owned();
+    }
+    let list: Vec<_> = numbers.iter().map(ToString::to_string).collect();
+    format!("vCPUs {}", list.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_drawn_fits_into_the_terminal() {
+        let lines = || vec!["x".repeat(200), "short".to_owned(), "third".to_owned()];
+        for size in [(80, 24), (10, 3), (1, 1), (200, 4)] {
+            let drawn = within(lines(), size);
+            assert!(drawn.len() < size.1.max(2), "{size:?}");
+            assert!(drawn.iter().all(|line| line.chars().count() <= size.0));
+        }
+        assert_eq!(within(lines(), (80, 3))[1], "2 more do not fit");
+        assert_eq!(within(lines(), (300, 24)), lines());
+    }
+}

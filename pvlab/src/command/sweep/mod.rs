@@ -1,0 +1,140 @@
+//! `pvlab sim`: how much depends on a parameter of a simulated machine.
+
+pub(crate) mod report;
+pub(crate) mod result;
+
+use crate::host::Host;
+use crate::options::args::{Common, JobsArgs, ReportArgs};
+use crate::options::cells;
+use crate::options::cells::Cell;
+use crate::options::error::{CliError, Ends, Usage};
+use crate::options::exit::{DONE, USAGE, interrupted, watch};
+use crate::options::output::Target;
+use crate::options::request::{Guests, jobs, length, request};
+use crate::options::values;
+use crate::options::values::{Each, LockArg, LockParser};
+use crate::report::Context;
+use crate::scenario::{MachineKind, Placement, Scenario, VmSpec};
+use clap::Args;
+use report::SweepReport;
+use result::{Point, Sweep, SweepSyntax};
+use std::time::Duration;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  pvlab sim --machine sim:here --locks pv-qspinlock,tas --vcpus 8 --sweep kick_ns=1us..100us:log:8
+  pvlab sim --machine sim:broadwell-ex-4s --locks ticket,qspinlock --sweep transfer_cross_ns=100,200,400 \\
+      --duration 20ms --warm-up 5ms --format csv";
+
+#[derive(Debug, Args)]
+pub(crate) struct SimArgs {
+    /// The parameter, and its values: PARAMETER=FROM..TO:log:N or FROM..TO:lin:N, or some separated by commas.
+    #[arg(long, value_name = "PARAMETER=VALUES")]
+    sweep: String,
+    /// Locks, separated by commas; the others are compared with the first.
+    #[arg(long, value_name = "LOCKS", value_delimiter = ',', value_parser = Each(LockParser),
+          default_value = "qspinlock,pv-qspinlock")]
+    locks: Vec<LockArg>,
+    /// vCPUs [default: one for each CPU].
+    #[arg(long, value_name = "N", value_parser = values::vcpus)]
+    vcpus: Option<usize>,
+    /// Length of each run in virtual time, with unit, not counting the warm-up.
+    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = values::nonzero_duration)]
+    duration: Duration,
+    /// Runs of each lock at each value, each with a seed of its own.
+    #[arg(long, value_name = "N", default_value = "3", value_parser = values::rounds)]
+    rounds: usize,
+    #[command(flatten)]
+    jobs: JobsArgs,
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    report: ReportArgs,
+}
+
+/// Runs every lock at every value, and reports.
+pub(crate) fn run(args: &SimArgs) -> Result<u8, CliError> {
+    let sweep = Sweep::parse(&args.sweep)?;
+    let guests = Guests::Alternatives {
+        locks: args.locks.clone(),
+        first: 0,
+        vcpus: args.vcpus,
+    };
+    let host = Host::examine();
+    let asked = request(&args.common, guests, length(args.duration, None), &host)?;
+    let scenario = asked.scenario;
+    let Some(simulated) = &scenario.simulated else {
+        return Err(Usage::NotSimulated {
+            option: "--sweep",
+            machine: scenario.machine.name(),
+        }
+        .into());
+    };
+    let name = sweep.parameter.name;
+    let of_set = |set: &String| set.split('=').next().is_some_and(|set| set.trim() == name);
+    if simulated.set.iter().any(of_set) {
+        return Err(SweepSyntax::AlsoSet(name).into());
+    }
+    let floating = scenario.placement == Placement::Floating;
+    let spec = crate::machine::spec(simulated).map_err(Usage::from)?;
+    if let Some(why) = spec.without_effect(sweep.parameter, floating) {
+        let option = format!("--sweep {name}");
+        return Err(Usage::NoEffect { option, why }.into());
+    }
+    let jobs = jobs(args.jobs, MachineKind::Simulated)?;
+    let target = Target::check(args.report.output.as_deref())?;
+    watch(&target);
+    let mut list = Vec::new();
+    for &value in &sweep.values {
+        let mut simulated = simulated.clone();
+        simulated
+            .set
+            .push(format!("{}={value}", sweep.parameter.name));
+        // Each value, before anything runs.
+        crate::machine::spec(&simulated).map_err(Usage::from)?;
+        for &lock in &asked.locks {
+            for round in 0..args.rounds {
+                let scenario = Scenario {
+                    simulated: Some(simulated.clone()),
+                    vms: vec![VmSpec {
+                        lock,
+                        vcpus: scenario.vms[0].vcpus,
+                    }],
+                    ..scenario.clone()
+                };
+                list.push(Cell {
+                    name: format!("{lock}, {}", sweep.name_of(value)),
+                    scenario: scenario.in_round(round),
+                });
+            }
+        }
+    }
+    let (records, complete) = cells::records(&list, jobs, None)?;
+    // Values that are not complete are left out.
+    let of_value = asked.locks.len() * args.rounds;
+    let points = sweep.values.iter().zip(records.chunks_exact(of_value));
+    let points: Vec<_> = points
+        .map(|(&value, records)| Point::new(value, records, args.rounds))
+        .collect();
+    let done = points.len();
+    if done > 0 {
+        let report = SweepReport {
+            context: Context::new(host, asked.machine_reason, &scenario),
+            scenario,
+            sweep,
+            rounds: args.rounds,
+            points,
+        };
+        target.write(&report.render(args.report.format.into()))?;
+    }
+    if !complete {
+        return Ok(interrupted(&format!("interrupted after {done} values")));
+    }
+    Ok(DONE)
+}
+
+impl Ends for SweepSyntax {
+    fn exit_code(&self) -> u8 {
+        USAGE
+    }
+}

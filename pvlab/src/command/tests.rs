@@ -1,0 +1,368 @@
+//! Tests of whole reports, from records made up.
+
+use super::compare::report::CompareReport;
+use super::compare::result::Comparison;
+use super::run::report::{RunReport, interval_lines};
+use crate::figures::fixture;
+use crate::host::Host;
+use crate::host::{Device, Kvm};
+use crate::options::cells::Ended;
+use crate::record::{Record, Waits};
+use crate::report::{Context, Format};
+use crate::scenario::Mix;
+use guest::abi::Counter;
+use pvlock::{LockEvent, LockKind};
+use serde_json::Value;
+
+fn context() -> Context {
+    Context {
+        host: Some(Host {
+            kernel: Some("6.18".into()),
+            arch: "x86_64".into(),
+            cpu_model: None,
+            online_cpus: Some(vec![0, 1]),
+            allowed_cpus: vec![0, 1],
+            smt: None,
+            thread_siblings: None,
+            governor: None,
+            hypervisor: Some(true),
+            limits: Default::default(),
+            kvm: Kvm {
+                device: Device::Ok,
+                vendor: Some("kvm_pvm".into()),
+                halt_poll_ns: Some(0),
+                max_vcpus: None,
+            },
+        }),
+        machine_reason: "PVM, page-table based".into(),
+    }
+}
+
+fn comparison() -> CompareReport {
+    use LockKind::{PvQSpinLock, QSpinLock};
+    let rounds: Vec<Vec<Record>> = [(153, 3_050_000), (150, 3_100_000), (160, 3_000_001)]
+        .map(|(native, pv)| {
+            vec![
+                fixture::record(QSpinLock, native),
+                fixture::record(PvQSpinLock, pv),
+            ]
+        })
+        .to_vec();
+    let plan = super::compare::plan::fixture::plan(&[QSpinLock, PvQSpinLock], 0);
+    let comparison = Comparison::new(plan, &rounds, Ended::Complete, None);
+    CompareReport::new(context(), comparison, Vec::new())
+}
+
+fn run() -> RunReport {
+    RunReport::new(context(), fixture::record(LockKind::PvQSpinLock, 1000))
+}
+
+/// Two readers and two writers, of whom one never writes.
+fn shared() -> Record {
+    let mut record = fixture::record(LockKind::RwLock, 0);
+    record.scenario.workload.mix = Mix::Readers(2);
+    record.scenario.workload.locks = 3;
+    record.scenario.workload.skew = 1.5;
+    record.scenario.workload.contexts = 3;
+    record.scenario.numa_nodes = 2;
+    let mut vm = fixture::vm("rwlock", &[0, 10, 900, 1090]);
+    vm.most_used_lock = Some(0.625);
+    for vcpu in &mut vm.vcpus[..2] {
+        vcpu.whole.read_waits = Some(Waits::default());
+    }
+    for vcpu in &mut vm.vcpus[2..] {
+        let reads = vcpu.counter(Counter::Acquisitions);
+        let figures = &mut vcpu.whole;
+        figures.counters.insert(Counter::Reads.name().into(), reads);
+        figures.read_waits = figures.waits.replace(Waits::default());
+    }
+    record.vms = vec![vm];
+    record
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn json_of_a_comparison_has_the_promised_shape() {
+    let json = json(&comparison().render(Format::Json));
+    assert_eq!(json["schema"], "pvlab.compare/1");
+    assert_eq!(json["machine"], "kvm");
+    assert_eq!(json["baseline"], "qspinlock");
+    assert_eq!(json["exclusion"], "held");
+    assert_eq!(json["host"]["kvm"]["vendor"], "kvm_pvm");
+    assert_eq!(json["host"]["governor"], Value::Null);
+    assert_eq!(json["scenario"]["locks"][1], "pv-qspinlock");
+    let results = json["results"].as_array().unwrap();
+    assert_eq!(results.len(), 2);
+    for result in results {
+        assert!(result["lock"].is_string());
+        for name in ["median", "lo", "hi"] {
+            assert!(result["throughput"][name].is_f64(), "throughput.{name}");
+            assert!(result["ratio"][name].is_f64(), "ratio.{name}");
+        }
+        assert_eq!(result["throughput"]["unit"], "acquisitions/s");
+        let verdict = result["ratio"]["verdict"].as_str().unwrap();
+        assert!(["faster", "slower", "no difference"].contains(&verdict));
+        for name in ["jain", "max_over_min"] {
+            assert!(result["fairness"][name].is_f64(), "fairness.{name}");
+        }
+        for name in ["p50", "p99", "p999", "max"] {
+            assert!(result["wait_ns"][name].is_u64(), "wait_ns.{name}");
+        }
+        for name in ["contended", "acquisitions", "halts", "kicks"] {
+            assert!(result[name].is_u64(), "{name}");
+        }
+        assert_eq!(result["exclusion"], "held");
+        for event in LockEvent::ALL {
+            assert!(result["events"][event.name()].is_u64(), "{}", event.name());
+        }
+    }
+    assert_eq!(results[1]["acquisitions"], 9_150_001);
+    assert_eq!(results[1]["ratio"]["verdict"], "faster");
+}
+
+#[test]
+fn json_of_a_run_carries_the_record_so_that_it_can_be_run_again() {
+    let report = run();
+    let json = json(&report.render(Format::Json, true));
+    assert_eq!(json["schema"], "pvlab.run/1");
+    assert_eq!(json["exclusion"], "held");
+    let record: Record = serde_json::from_value(json["record"].clone()).unwrap();
+    assert_eq!(record.scenario, report.record.scenario);
+    assert_eq!(json["summaries"][0]["acquisitions"], 1000);
+}
+
+#[test]
+fn tables_begin_with_the_machine_and_fit_a_mail() {
+    for text in [
+        comparison().render(Format::Table),
+        run().render(Format::Table, true),
+    ] {
+        assert!(text.starts_with("machine: kvm (PVM, page-table based), 2 vCPUs on CPUs 0-1"));
+        assert!(text.is_ascii());
+        for line in text
+            .lines()
+            .filter(|line| line.contains(" | ") || line.starts_with("=="))
+        {
+            assert!(line.len() <= 100, "{} columns: {line}", line.len());
+        }
+    }
+    assert!(!run().render(Format::Table, false).contains("machine: kvm"));
+}
+
+#[test]
+fn tables_are_readable_and_have_units() {
+    let text = comparison().render(Format::Table);
+    for part in [
+        "3.05 M/s",
+        "153 /s",
+        "faster",
+        "baseline",
+        "132 ns",
+        "timing one acquisition costs: 9.2 ns",
+        "0 halts",
+        "measurement started after 300 ms: the warm-up was over",
+        "queue, halt",
+    ] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+}
+
+#[test]
+fn csv_has_as_many_cells_in_each_row_as_in_its_header() {
+    for text in [
+        comparison().render(Format::Csv),
+        run().render(Format::Csv, true),
+    ] {
+        let cells = |line: &str| line.split(',').count();
+        let mut lines = text.lines();
+        let header = cells(lines.next().unwrap());
+        let rows: Vec<usize> = lines.map(cells).collect();
+        assert!(
+            rows.len() == 2 && rows.iter().all(|&row| row == header),
+            "{text}"
+        );
+    }
+    assert!(
+        comparison().render(Format::Csv).contains("9150001"),
+        "exact"
+    );
+}
+
+#[test]
+fn markdown_has_tables() {
+    let text = comparison().render(Format::Markdown);
+    assert!(text.starts_with("* machine: kvm"));
+    assert!(
+        text.lines()
+            .any(|line| line.starts_with("| pv-qspinlock |")),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_broken_lock_is_cried_out_and_written_down() {
+    let mut record = fixture::record(LockKind::Busted, 1000);
+    record.vms[0].exclusion.entries = Some(999);
+    let report = RunReport::new(context(), record.clone());
+    assert!(
+        report
+            .exclusion_broken()
+            .unwrap()
+            .contains("BROKEN by lock 'busted'")
+    );
+    assert_eq!(
+        json(&report.render(Format::Json, true))["exclusion"],
+        "broken"
+    );
+
+    let plan = super::compare::plan::fixture::plan(&[LockKind::Tas, LockKind::Busted], 0);
+    let comparison = Comparison::new(plan, &[], Ended::ExclusionBroken, Some(&(1, record)));
+    let report = CompareReport::new(context(), comparison, Vec::new());
+    assert!(report.exclusion_broken().is_some());
+    let json = json(&report.render(Format::Json));
+    assert_eq!(json["exclusion"], "broken");
+    assert_eq!(json["results"][0]["exclusion"], "held");
+    assert_eq!(json["results"][1]["exclusion"], "broken");
+    assert_eq!(json["results"][1]["throughput"], Value::Null);
+    for format in [Format::Table, Format::Csv, Format::Markdown] {
+        assert!(!report.render(format).contains("NaN"));
+    }
+}
+
+#[test]
+fn starvation_has_no_ratio_in_tables_and_null_in_json() {
+    let mut record = fixture::record(LockKind::Tas, 1000);
+    record.vms = vec![fixture::vm("tas", &[1000, 0])];
+    let rounds = vec![vec![record.clone()], vec![record]];
+    let plan = super::compare::plan::fixture::plan(&[LockKind::Tas], 0);
+    let comparison = Comparison::new(plan, &rounds, Ended::Complete, None);
+    let report = CompareReport::new(context(), comparison, Vec::new());
+    assert!(report.render(Format::Table).contains(" none "));
+    let json = json(&report.render(Format::Json));
+    assert_eq!(json["results"][0]["fairness"]["max_over_min"], Value::Null);
+    assert_eq!(json["results"][0]["fairness"]["jain"], 0.5);
+    assert!(
+        report
+            .render(Format::Table)
+            .contains("in round 2 vCPU 1 (acquisitions: 0; the others: 1000 each)")
+    );
+}
+
+#[test]
+fn interval_lines_name_the_vm_and_units() {
+    use crate::session::{Interval, IntervalVm};
+    let vm = IntervalVm {
+        acquisitions: 100,
+        contended: 50,
+        halts: 4,
+        kicks: 3,
+        spurious: 0,
+    };
+    let interval = Interval {
+        without_cpu_s: 0.0,
+        at_s: 1.5,
+        length_s: 0.5,
+        vms: vec![vm],
+    };
+    let lines = interval_lines(&fixture::scenario(LockKind::Tas), &interval);
+    assert_eq!(lines.len(), 1);
+    for part in [
+        "1.50 s",
+        "VM 0 tas",
+        "200 /s acquisitions",
+        "8.00 /s halts",
+        "6.00 /s kicks",
+    ] {
+        assert!(lines[0].contains(part), "{part}: {}", lines[0]);
+    }
+}
+
+/// Every key of the JSON, but not the names of things that are counted.
+fn keys(json: &Value, found: &mut Vec<String>) {
+    match json {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                found.push(key.clone());
+                if !["events", "exits", "kvm", "counters"].contains(&key.as_str()) {
+                    keys(value, found);
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| keys(item, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_field_is_documented() {
+    let documentation = include_str!("../../../docs/json.md");
+    let mut names = Vec::new();
+    keys(&json(&comparison().render(Format::Json)), &mut names);
+    keys(&json(&run().render(Format::Json, true)), &mut names);
+    let shared = RunReport::new(context(), shared());
+    keys(&json(&shared.render(Format::Json, true)), &mut names);
+    names.extend(LockEvent::ALL.iter().map(|event| event.name().to_owned()));
+    for name in names {
+        assert!(
+            documentation.contains(&format!("`{name}`")),
+            "{name} is not in docs/json.md"
+        );
+    }
+}
+
+#[test]
+fn readers_and_writers_are_told_apart_in_every_format() {
+    let report = RunReport::new(context(), shared());
+    let text = report.render(Format::Table, true);
+    for part in [
+        "told of 2 NUMA nodes",
+        "3 locks (skew 1.5), 2 readers of each VM, 3 contexts of each vCPU",
+        "2.00 k/s",
+        "0.50 %",
+        "share of the most used lock: 62.5 % (0 rwlock)",
+        "warning: rwlock: writers starved: 0.500 % of acquisitions were writes, and the vCPUs ask for \
+         50.0 %; 1 of 2 vCPUs never came to it in a run",
+    ] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+    assert!(!text.contains("readers starved"));
+    let table = text.lines().filter(|line| line.contains(" | "));
+    assert!(table.clone().all(|line| line.len() <= 100), "{text}");
+
+    let json = json(&report.render(Format::Json, true));
+    let summary = &json["summaries"][0];
+    assert_eq!(summary["fairness"]["jain"], Value::Null);
+    let sharing = &summary["sharing"];
+    assert_eq!(sharing["reads"]["acquisitions"], 1990);
+    assert_eq!(sharing["writes"]["share"], 0.005);
+    assert_eq!(sharing["writes"]["fairness"]["max_over_min"], Value::Null);
+    assert_eq!(sharing["writes"]["wait_ns"]["max"], 100);
+    assert!(sharing["reads"]["fairness"]["jain"].as_f64().unwrap() > 0.99);
+
+    let plan = super::compare::plan::fixture::plan(&[LockKind::RwLock], 0);
+    let rounds = [vec![shared()], vec![shared()]];
+    let comparison = Comparison::new(plan, &rounds, Ended::Complete, None);
+    let report = CompareReport::new(context(), comparison, Vec::new());
+    for text in [
+        RunReport::new(context(), shared()).render(Format::Csv, true),
+        report.render(Format::Csv),
+    ] {
+        let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+        let column = rows[0].iter().position(|name| *name == "write_wait_max_ns");
+        // The second vCPU writes; a comparison has one row.
+        let row = &rows[rows.len().min(3) - 1];
+        assert_eq!(row[column.unwrap()], "100", "{text}");
+        assert!(rows.iter().all(|row| row.len() == rows[0].len()), "{text}");
+    }
+}
+
+#[test]
+fn a_placement_is_told_as_it_is_typed() {
+    let mut scenario = run().record.scenario.clone();
+    scenario.placement = crate::scenario::Placement::Map(vec![0, 0, 0, 1]);
+    let line = crate::report::headline(&context(), &scenario);
+    assert!(line.ends_with("pinned as 0,0,0,1"), "{line}");
+}

@@ -1,0 +1,144 @@
+//! What a torture test yielded.
+
+use super::count::Tally;
+use crate::record::Absence;
+use crate::scenario::{Mix, Scenario};
+use serde::Serialize;
+use std::fmt;
+
+/// Everything about one test.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Record {
+    /// What was run.
+    pub scenario: Scenario,
+    /// Length of the test, s, without [`Self::without_cpu`].
+    pub measured_s: f64,
+    /// Times in which nothing of this process had a CPU.
+    pub without_cpu: Vec<Absence>,
+    /// A signal ended it before its time.
+    pub interrupted: bool,
+    /// The counts at the end of each statistics interval, and last those at the end of the test.
+    pub intervals: Vec<Interval>,
+    /// Each thread, writers first.
+    pub threads: Vec<Thread>,
+    /// Acquisitions that found the lock taken.
+    pub contended: u64,
+    /// Acquisitions for writing as counted by the threads, nested ones included.
+    pub exclusive: u64,
+    /// The same as counted, without atomicity, under the locks.
+    pub entries: u64,
+    /// vCPUs that were still waiting for the lock some time after the end, and were not waited for.
+    pub given_up: Vec<usize>,
+    /// Pauses.
+    pub pauses: Vec<Pause>,
+    /// Times that threads were moved to other CPUs.
+    pub shuffles: u64,
+    /// Whether the machine was seen to tell which vCPUs are preempted.
+    pub preempted_reported: bool,
+    /// What was found when the lock was stuck.
+    pub stuck: Option<String>,
+}
+
+/// The counts at one moment, since the start.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Interval {
+    /// When, s after the start.
+    pub at_s: f64,
+    /// Of the writers.
+    pub writes: Tally,
+    /// Of the readers, if the lock has a read side.
+    pub reads: Option<Tally>,
+}
+
+/// A pause.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Pause {
+    /// When it was asked for, s after the start.
+    pub from_s: f64,
+    /// When everybody was seen to pause, if ever.
+    pub everybody_s: Option<f64>,
+    /// Acquisitions made between that moment and the end of the pause.
+    pub acquisitions: u64,
+    /// When it was over.
+    pub to_s: f64,
+}
+
+/// What a thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Role {
+    /// It takes the lock for writing, or exclusively.
+    Writer,
+    /// It takes the lock for reading.
+    Reader,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Writer => "writer",
+            Self::Reader => "reader",
+        })
+    }
+}
+
+/// One thread's part of a test.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Thread {
+    /// What it does.
+    pub role: Role,
+    /// Its number among those of its role.
+    pub number: usize,
+    /// Its vCPU.
+    pub vcpu: usize,
+    /// Its acquisitions.
+    pub acquisitions: u64,
+    /// How often it saw somebody else inside whom the lock should have kept out.
+    pub violations: u64,
+    /// Acquisitions beyond the limit.
+    pub late: u64,
+    /// Its longest wait, ns; includes one that was still going on at the end.
+    pub longest_wait_ns: u64,
+    /// That it starved.
+    pub starved: Option<Starved>,
+}
+
+impl fmt::Display for Thread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} (vCPU {})", self.role, self.number, self.vcpu)
+    }
+}
+
+/// The longest time that a thread was kept waiting while all others got on.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Starved {
+    /// For how long, s.
+    pub waited_s: f64,
+    /// Acquisitions that others made meanwhile.
+    pub others: u64,
+    /// Whether it was still waiting at the end.
+    pub still: bool,
+}
+
+impl Scenario {
+    /// Threads that only read; the last.
+    pub(crate) fn readers(&self) -> usize {
+        match self.workload.mix {
+            Mix::Readers(n) => n,
+            Mix::Exclusive | Mix::ReadShare(_) => 0,
+        }
+    }
+
+    /// The other threads.
+    pub(crate) fn writers(&self) -> usize {
+        self.vcpus().saturating_sub(self.readers())
+    }
+
+    /// What vCPU `vcpu` does, and its number among those that do the same.
+    pub(crate) fn role(&self, vcpu: usize) -> (Role, usize) {
+        match vcpu.checked_sub(self.writers()) {
+            None => (Role::Writer, vcpu),
+            Some(number) => (Role::Reader, number),
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The report of a torture test: locktorture's lines, the verdict, and what they do not tell.
+
+use super::lines;
+use super::record::{Record, Role, Thread};
+use super::verdict::{Failure, failures};
+use crate::figures::never_told;
+use crate::record::absent;
+use crate::report::doc::{Block, render};
+use crate::report::headline::headline;
+use crate::report::human::{plural, share, time};
+use crate::report::{Context, Format, Machine, to_json};
+use crate::scenario::MachineKind;
+use crate::selection::SlowPath;
+use serde::Serialize;
+use std::time::Duration;
+
+/// Threads named one by one.
+const SHOWN: usize = 20;
+
+/// The report of a torture test.
+#[derive(Clone, Debug)]
+pub(crate) struct TortureReport {
+    /// What came out.
+    pub record: Record,
+    /// What speaks against the lock.
+    pub failures: Vec<Failure>,
+    context: Context,
+    stat_interval: Duration,
+    legacy: bool,
+}
+
+/// The report for programs.
+#[derive(Serialize)]
+struct Json<'a> {
+    schema: &'static str,
+    #[serde(flatten)]
+    machine: Machine<'a>,
+    verdict: Option<&'static str>,
+    slow_paths: Vec<SlowPath>,
+    failures: Vec<String>,
+    record: &'a Record,
+}
+
+impl TortureReport {
+    /// A report of that record. `legacy`: Max/Min is of failures.
+    pub(crate) fn new(
+        context: Context,
+        stat_interval: Duration,
+        legacy: bool,
+        record: Record,
+    ) -> Self {
+        Self {
+            failures: failures(&record),
+            record,
+            context,
+            stat_interval,
+            legacy,
+        }
+    }
+
+    /// The report in that format; `from_start`: with the lines that were shown during the test.
+    pub(crate) fn render(&self, format: Format, from_start: bool) -> String {
+        match format {
+            Format::Json => to_json(&self.json()),
+            Format::Csv | Format::Table | Format::Markdown => {
+                let mut text = String::new();
+                if from_start {
+                    text += &render(&[Block::Lines(self.shown())], format);
+                }
+                if let Some(verdict) = self.verdict() {
+                    text += verdict;
+                    text.push('\n');
+                }
+                text.push('\n');
+                text + &render(&[Block::Lines(self.own())], format)
+            }
+        }
+    }
+
+    fn json(&self) -> Json<'_> {
+        Json {
+            schema: "pvlab.torture/1",
+            machine: self.context.machine(&self.record.scenario),
+            verdict: (!self.record.interrupted).then_some(if self.failures.is_empty() {
+                "success"
+            } else {
+                "failure"
+            }),
+            slow_paths: SlowPath::of_vms(&self.record.scenario),
+            failures: self.failures.iter().map(ToString::to_string).collect(),
+            record: &self.record,
+        }
+    }
+
+    /// The verdict, unless the test was not carried through.
+    fn verdict(&self) -> Option<&'static str> {
+        (!self.record.interrupted).then(|| lines::end(!self.failures.is_empty()))
+    }
+
+    /// The lines shown during the test.
+    fn shown(&self) -> Vec<String> {
+        let scenario = &self.record.scenario;
+        let mut head = vec![headline(&self.context, scenario)];
+        head.extend(SlowPath::lines(&SlowPath::of_vms(scenario)));
+        head.push(lines::start(scenario, self.stat_interval));
+        let intervals = self.record.intervals.iter();
+        let intervals = intervals.flat_map(|interval| lines::interval(interval, self.legacy));
+        head.into_iter().chain(intervals).collect()
+    }
+
+    /// What locktorture does not tell.
+    fn own(&self) -> Vec<String> {
+        let record = &self.record;
+        let mut lines: Vec<String> = record
+            .failures_of_threads()
+            .chain(
+                self.failures
+                    .iter()
+                    .map(|failure| format!("failure: {failure}")),
+            )
+            .collect();
+        let of = |role: Role| record.threads.iter().filter(move |t| t.role == role);
+        let total = |role| of(role).map(|thread| thread.acquisitions).sum::<u64>();
+        let (writes, reads) = (total(Role::Writer), total(Role::Reader));
+        let shared = record.scenario.vms[0].lock.kind.is_rw();
+        let by_kind = if shared {
+            format!("{writes} for writing, {reads} for reading")
+        } else {
+            writes.to_string()
+        };
+        let contended = match record.contended {
+            0 => "0 contended acquisitions: nobody ever waited".to_owned(),
+            n => format!("{} contended", share(n, writes + reads)),
+        };
+        lines.push(format!(
+            "acquisitions: {by_kind}, in {:.1} s; {contended}",
+            record.measured_s
+        ));
+        for role in [Role::Writer, Role::Reader] {
+            if let Some(thread) = of(role).max_by_key(|thread| thread.longest_wait_ns) {
+                let longest = time(thread.longest_wait_ns as f64);
+                lines.push(format!("longest wait of a {role}: {longest}, {thread}"));
+            }
+        }
+        if let Some(text) = absent(&record.without_cpu) {
+            lines.push(format!(
+                "{text}: not counted, neither as time nor against anybody; the longest waits may contain it"
+            ));
+        }
+        lines.extend(record.starved_lines());
+        let never_told = never_told(&record.scenario, record.preempted_reported);
+        lines.extend(never_told.map(str::to_owned));
+        if !record.pauses.is_empty() || record.shuffles > 0 {
+            let paused = record.pauses.iter().map(|pause| pause.to_s - pause.from_s);
+            lines.push(format!(
+                "{}, {} in all; threads moved {}",
+                plural(record.pauses.len(), "pause"),
+                time(paused.fold(0.0, |sum, length| sum + length) * 1e9),
+                plural(
+                    usize::try_from(record.shuffles).unwrap_or(usize::MAX),
+                    "time"
+                ),
+            ));
+        }
+        match &record.stuck {
+            Some(stuck) => lines.extend(stuck.lines().map(str::to_owned)),
+            None if !record.given_up.is_empty() => lines.push(format!(
+                "{} still waiting for the lock 2 s after the end, and {}",
+                match record.given_up.len() {
+                    1 => "1 thread was".to_owned(),
+                    n => format!("{n} threads were"),
+                },
+                match record.scenario.machine {
+                    MachineKind::Kvm | MachineKind::Simulated => "stopped while waiting",
+                    MachineKind::Threads => "not waited for",
+                }
+            )),
+            None => {}
+        }
+        lines
+    }
+}
+
+impl Record {
+    /// A line for each thread that saw a failure.
+    fn failures_of_threads(&self) -> impl Iterator<Item = String> {
+        let failed = |thread: &&Thread| thread.violations + thread.late > 0;
+        named(self.threads.iter().filter(failed), |thread| {
+            let mut parts = Vec::new();
+            if thread.violations > 0 {
+                parts.push(format!("{} times not alone inside", thread.violations));
+            }
+            if thread.late > 0 {
+                parts.push(format!("{} acquisitions over the limit", thread.late));
+            }
+            format!("failed: {thread}: {}", parts.join(", "))
+        })
+    }
+
+    /// A line for each thread that starved.
+    fn starved_lines(&self) -> impl Iterator<Item = String> {
+        let starved = self.threads.iter();
+        let starved = starved.filter_map(|thread| Some((thread, thread.starved?)));
+        named(starved, |(thread, starved)| {
+            format!(
+                "starved: {thread}: {}, {} for {:.1} s; the others made {} meanwhile",
+                match thread.acquisitions {
+                    1 => "1 acquisition".to_owned(),
+                    n => format!("{n} acquisitions"),
+                },
+                if starved.still { "waiting" } else { "waited" },
+                starved.waited_s,
+                starved.others
+            )
+        })
+    }
+}
+
+/// A line for each of the first, and one that says how many more there are.
+fn named<T>(
+    all: impl Iterator<Item = T>,
+    line: impl Fn(T) -> String,
+) -> impl Iterator<Item = String> {
+    let all: Vec<T> = all.collect();
+    let more = all.len().saturating_sub(SHOWN);
+    let lines: Vec<String> = all.into_iter().take(SHOWN).map(line).collect();
+    let rest = (more > 0).then(|| format!("  (and {more} more threads)"));
+    lines.into_iter().chain(rest)
+}

@@ -1,0 +1,45 @@
+//! How threads are scheduled: less important than others, or real-time; and moved about.
+
+use crate::scenario::{Scenario, Torture};
+use crate::session::{Run, RunError};
+use vmm::thread::{set_fifo, set_nice};
+
+/// Niceness of the threads, as of locktorture's.
+const NICE: i32 = 19;
+/// Real-time priority of writers, if they have one: less than that of the control plane
+/// ([`vmm::sched`]), which must get a CPU from them.
+const WRITERS: i32 = 1;
+
+/// Sets up the scheduling of a test's threads.
+pub(crate) fn schedule(run: &Run<'_>, torture: &Torture) -> Result<(), RunError> {
+    for (vcpu, tid) in tids(run) {
+        if torture.writer_fifo && vcpu < run.scenario.writers() {
+            set_fifo(tid, WRITERS).map_err(RunError::Fifo)?;
+        } else {
+            set_nice(tid, NICE).map_err(RunError::Scheduling)?;
+        }
+    }
+    Ok(())
+}
+
+/// Moves all threads to all CPUs but one: each in turn, and after the last none is left out for once,
+/// or two CPUs would never work at the same time. `number` counts the calls from 0.
+pub(crate) fn shuffle(run: &Run<'_>, number: usize) -> Result<(), RunError> {
+    let rest = rest(run.scenario, number);
+    let machine = &run.vms[0].machine;
+    let mut vcpus = 0..machine.region().layout().vcpus();
+    vcpus
+        .try_for_each(|vcpu| machine.set_affinity(vcpu, &rest))
+        .map_err(RunError::Scheduling)
+}
+
+fn rest(scenario: &Scenario, number: usize) -> Vec<usize> {
+    let idle = number % (scenario.cpus.len() + 1);
+    let others = scenario.cpus.iter().enumerate().filter(|&(i, _)| i != idle);
+    others.map(|(_, &cpu)| cpu).collect()
+}
+
+fn tids(run: &Run<'_>) -> impl Iterator<Item = (usize, rustix::process::Pid)> {
+    let vm = &run.vms[0];
+    (0..vm.machine.region().layout().vcpus()).filter_map(|vcpu| Some((vcpu, vm.machine.tid(vcpu)?)))
+}

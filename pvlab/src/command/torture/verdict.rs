@@ -1,0 +1,152 @@
+//! The verdict.
+
+use super::record::Record;
+use std::fmt;
+
+/// What speaks against a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// So many times somebody was inside who should not have been.
+    Exclusion(u64),
+    /// Entries counted under the lock are not as many as acquisitions.
+    Entries {
+        /// Entries.
+        entries: u64,
+        /// Acquisitions for writing.
+        acquisitions: u64,
+    },
+    /// So many acquisitions took longer than allowed.
+    Late(u64),
+    /// Nobody got on any more.
+    Stuck,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exclusion(n) => write!(
+                f,
+                "mutual exclusion was broken: {n} times somebody was inside who should not have been"
+            ),
+            Self::Entries {
+                entries,
+                acquisitions,
+            } => write!(
+                f,
+                "mutual exclusion was broken: {entries} entries counted under the lock, by \
+                 {acquisitions} acquisitions for writing"
+            ),
+            Self::Late(n) => write!(
+                f,
+                "{n} acquisitions of writers took longer than --acq-writer-lim"
+            ),
+            Self::Stuck => f.write_str("the lock is stuck"),
+        }
+    }
+}
+
+/// Everything that speaks against the lock. A lock that stood the test has nothing; to starve
+/// somebody is no failure.
+pub(crate) fn failures(record: &Record) -> Vec<Failure> {
+    let mut failures = Vec::new();
+    let violations = record.threads.iter().map(|thread| thread.violations).sum();
+    if violations > 0 {
+        failures.push(Failure::Exclusion(violations));
+    }
+    let (entries, acquisitions) = (record.entries, record.exclusive);
+    // A vCPU that was stopped may be just between the two; one that goes on may finish its turn.
+    let nested = record.scenario.torture.map_or(0, |t| t.nested_locks);
+    let open = record.given_up.len() * (1 + nested);
+    if entries.abs_diff(acquisitions) > open as u64 {
+        failures.push(Failure::Entries {
+            entries,
+            acquisitions,
+        });
+    }
+    let late = record.threads.iter().map(|thread| thread.late).sum();
+    if late > 0 {
+        failures.push(Failure::Late(late));
+    }
+    if record.stuck.is_some() {
+        failures.push(Failure::Stuck);
+    }
+    failures
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::torture::record::{Role, Starved, Thread};
+    use crate::figures::fixture;
+    use pvlock::LockKind;
+
+    fn record() -> Record {
+        let thread = |number| Thread {
+            role: Role::Writer,
+            number,
+            vcpu: number,
+            acquisitions: 10,
+            violations: 0,
+            late: 0,
+            longest_wait_ns: 1,
+            starved: None,
+        };
+        Record {
+            scenario: fixture::scenario(LockKind::Tas),
+            measured_s: 1.0,
+            without_cpu: Vec::new(),
+            interrupted: false,
+            intervals: Vec::new(),
+            threads: vec![thread(0), thread(1)],
+            contended: 0,
+            exclusive: 20,
+            entries: 20,
+            given_up: Vec::new(),
+            pauses: Vec::new(),
+            shuffles: 0,
+            preempted_reported: false,
+            stuck: None,
+        }
+    }
+
+    #[test]
+    fn a_sound_lock_has_nothing_against_it_and_neither_has_one_that_starves() {
+        let mut record = record();
+        assert_eq!(failures(&record), []);
+        record.threads[1].acquisitions = 0;
+        record.threads[1].starved = Some(Starved {
+            waited_s: 1.0,
+            others: 20,
+            still: true,
+        });
+        assert_eq!(failures(&record), []);
+    }
+
+    #[test]
+    fn each_fault_is_found() {
+        let of = |change: fn(&mut Record)| {
+            let mut record = record();
+            change(&mut record);
+            failures(&record)
+        };
+        assert_eq!(of(|r| r.threads[1].violations = 3), [Failure::Exclusion(3)]);
+        assert_eq!(of(|r| r.threads[0].late = 2), [Failure::Late(2)]);
+        assert_eq!(of(|r| r.stuck = Some(String::new())), [Failure::Stuck]);
+        let entries = |entries| Failure::Entries {
+            entries,
+            acquisitions: 20,
+        };
+        assert_eq!(of(|r| r.entries = 19), [entries(19)]);
+        assert_eq!(of(|r| r.entries = 21), [entries(21)]);
+    }
+
+    #[test]
+    fn a_vcpu_that_was_stopped_may_have_entered_without_having_counted() {
+        let mut record = record();
+        record.given_up = vec![1];
+        record.entries = 21;
+        assert_eq!(failures(&record), []);
+        record.entries = 22;
+        assert_eq!(failures(&record).len(), 1);
+    }
+}

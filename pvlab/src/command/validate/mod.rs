@@ -1,0 +1,163 @@
+//! `pvlab validate`.
+
+pub(crate) mod report;
+pub(crate) mod result;
+
+use super::calibrate::fit::twin;
+use super::run::expected;
+use crate::host::Host;
+use crate::options::args::{Common, JobsArgs, ReportArgs};
+use crate::options::cells;
+use crate::options::cells::Cell;
+use crate::options::effect;
+use crate::options::error::{CliError, Usage};
+use crate::options::exit::{DONE, interrupted, watch};
+use crate::options::output::Target;
+use crate::options::request::{Guests, jobs, request};
+use crate::options::values;
+use crate::options::values::{Each, LockArg, LockParser, MachineArg, MachineParser, PlacementArg};
+use crate::record::Record;
+use crate::report::Context;
+use crate::scenario::{Length, Lock, MachineKind, Scenario, Simulated, VmSpec};
+use clap::Args;
+use report::ValidateReport;
+use result::ValidationCell;
+use std::time::Duration;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  pvlab validate                                        this host against the preset 'here'
+  pvlab calibrate -o host.toml && pvlab validate --against sim:./host.toml
+  pvlab validate --locks tas,pv-qspinlock --vcpus 8 --rounds 5 --format csv";
+
+#[derive(Debug, Args)]
+pub(crate) struct ValidateArgs {
+    /// The simulated machine.
+    #[arg(long, value_name = "MACHINE", value_parser = MachineParser, default_value = "sim:here")]
+    against: MachineArg,
+    /// Locks, separated by commas.
+    #[arg(long, value_name = "LOCKS", value_delimiter = ',', value_parser = Each(LockParser),
+          default_value = "tas,ticket,qspinlock,pv-qspinlock")]
+    locks: Vec<LockArg>,
+    /// Numbers of vCPUs, separated by commas.
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = Each(values::vcpus),
+          default_value = "4,8,16,48")]
+    vcpus: Vec<usize>,
+    /// Length of each measurement, real and simulated, with unit, not counting the warm-up.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::nonzero_duration)]
+    duration: Duration,
+    /// How often each cell is run on either machine.
+    #[arg(long, value_name = "N", default_value = "3", value_parser = values::rounds)]
+    rounds: usize,
+    #[command(flatten)]
+    jobs: JobsArgs,
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    report: ReportArgs,
+}
+
+/// Runs every cell on both machines, and reports how far they are apart.
+pub(crate) fn run(args: &ValidateArgs) -> Result<u8, CliError> {
+    let host = Host::examine();
+    let MachineArg::Simulated(against) = &args.against else {
+        return Err(Usage::NotSimulated {
+            option: "--against",
+            machine: "real",
+        }
+        .into());
+    };
+    let simulated = Simulated {
+        preset: against.clone(),
+        set: args.common.machine.set.clone(),
+        rules: Vec::new(),
+    };
+    let floating = matches!(args.common.placement, PlacementArg::Floating);
+    effect::check_assignments(&simulated, floating)?;
+    let mut common = args.common.clone();
+    common.machine.set.clear();
+    let most = args.vcpus.iter().copied().max();
+    let guests = Guests::Alternatives {
+        locks: args.locks.clone(),
+        first: 0,
+        vcpus: most,
+    };
+    let asked = request(&common, guests, Length::Duration(args.duration), &host)?;
+    let scenario = asked.scenario;
+    if scenario.machine == MachineKind::Simulated {
+        return Err(Usage::OnlyReal("the machine that is validated against").into());
+    }
+    let jobs = jobs(args.jobs, MachineKind::Simulated)?;
+    let target = Target::check(args.report.output.as_deref())?;
+    watch(&target);
+    let places: Vec<_> = (asked.locks.iter())
+        .flat_map(|&lock| args.vcpus.iter().map(move |&vcpus| (lock, vcpus)))
+        .collect();
+    // Round after round, so that what changes on the host in the meantime changes for all alike.
+    let mut real_cells = Vec::new();
+    let mut simulated_cells = Vec::new();
+    for round in 0..args.rounds {
+        for &(lock, vcpus) in &places {
+            let real = of(&scenario, lock, vcpus);
+            let name = format!(
+                "{lock} at {vcpus} vCPUs, round {}/{}",
+                round + 1,
+                args.rounds
+            );
+            let twin = twin(&real, simulated.clone(), args.duration).in_round(round);
+            simulated_cells.push(Cell {
+                name: format!("{name}, simulated"),
+                scenario: twin,
+            });
+            real_cells.push(Cell {
+                name,
+                scenario: real,
+            });
+        }
+    }
+    let (real, complete) = cells::records(&real_cells, 1, expected(&scenario))?;
+    if !complete {
+        return Ok(interrupted(NOTHING));
+    }
+    let (twins, complete) = cells::records(&simulated_cells, jobs, None)?;
+    if !complete {
+        return Ok(interrupted(NOTHING));
+    }
+    let (real, twins) = (by_place(real, places.len()), by_place(twins, places.len()));
+    let cells = places.iter().enumerate().map(|(place, &(lock, vcpus))| {
+        ValidationCell::new(
+            lock,
+            vcpus,
+            scenario.cpus.len(),
+            &real[place],
+            &twins[place],
+        )
+    });
+    let report = ValidateReport {
+        cells: cells.collect(),
+        context: Context::new(host, asked.machine_reason, &scenario),
+        against: format!("sim:{against}"),
+        rounds: args.rounds,
+        scenario,
+    };
+    target.write(&report.render(args.report.format.into()))?;
+    Ok(DONE)
+}
+
+const NOTHING: &str = "interrupted: there is nothing to report";
+
+fn of(scenario: &Scenario, lock: Lock, vcpus: usize) -> Scenario {
+    Scenario {
+        vms: vec![VmSpec { lock, vcpus }],
+        ..scenario.clone()
+    }
+}
+
+/// The records of each of `places` cells, of all rounds.
+fn by_place(records: Vec<Record>, places: usize) -> Vec<Vec<Record>> {
+    let mut of_places = vec![Vec::new(); places];
+    for (number, record) in records.into_iter().enumerate() {
+        of_places[number % places].push(record);
+    }
+    of_places
+}

@@ -1,0 +1,174 @@
+//! The report of a validation.
+
+use super::result::ValidationCell;
+use crate::figures::two_states;
+use crate::report::doc::{Block, Table, render};
+use crate::report::human::{in_words, or_dash, rate, rates, ratio, throughput};
+use crate::report::{Context, Format, csv, headline, to_json};
+use crate::scenario::Scenario;
+use serde::Serialize;
+
+/// The report of a validation.
+#[derive(Debug)]
+pub(crate) struct ValidateReport {
+    /// Where the real runs were made, and why there.
+    pub context: Context,
+    /// A real run.
+    pub scenario: Scenario,
+    /// The simulated machine's name.
+    pub against: String,
+    /// How often each cell was run on either machine.
+    pub rounds: usize,
+    /// The cells.
+    pub cells: Vec<ValidationCell>,
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    schema: &'static str,
+    machine: String,
+    machine_reason: &'a str,
+    host: Option<&'a crate::host::Host>,
+    simulated_machine: &'a str,
+    rounds: usize,
+    scenario: &'a Scenario,
+    cells: &'a [ValidationCell],
+}
+
+impl ValidateReport {
+    /// The report in that format.
+    pub(crate) fn render(&self, format: Format) -> String {
+        match format {
+            Format::Json => to_json(&Json {
+                schema: "pvlab.validate/1",
+                machine: self.scenario.machine_name(),
+                machine_reason: &self.context.machine_reason,
+                host: self.context.host.as_ref(),
+                simulated_machine: &self.against,
+                rounds: self.rounds,
+                scenario: &self.scenario,
+                cells: &self.cells,
+            }),
+            Format::Csv => self.csv(),
+            Format::Table | Format::Markdown => {
+                let blocks = [
+                    Block::Lines(self.lines()),
+                    Block::Table(self.table()),
+                    Block::Lines(self.two_states()),
+                ];
+                render(&blocks, format)
+            }
+        }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let near = self.cells.iter().filter(|cell| cell.is_near()).count();
+        vec![
+            headline(&self.context, &self.scenario),
+            format!(
+                "simulated: {}, the same with as many vCPUs and CPUs; figures in the columns so marked are \
+                 simulated",
+                self.against
+            ),
+            format!("rounds: {} on either machine", self.rounds),
+            format!(
+                "near enough: {near} of {} cells (throughput within the factor given; halts and kicks, where \
+                 there are enough to tell, within 2)",
+                self.cells.len()
+            ),
+        ]
+    }
+
+    /// Cells whose rounds fall into two groups.
+    fn two_states(&self) -> Vec<String> {
+        let sides = self.cells.iter().flat_map(|cell| {
+            [("real", &cell.real), ("simulated", &cell.simulated)]
+                .map(|(machine, side)| (cell, machine, side.bistable))
+        });
+        let lines = sides.filter_map(|(cell, machine, states)| {
+            let states = two_states(states?);
+            Some(format!(
+                "warning: {}, {} vCPUs, {machine}: {states}",
+                cell.lock, cell.vcpus
+            ))
+        });
+        lines.collect()
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::new(
+            "Acquisitions, halts and kicks per second of all vCPUs together (medians over the rounds; 95 % interval)",
+            &[
+                "lock",
+                "vCPUs",
+                "real",
+                "interval",
+                "simulated",
+                "sim/real",
+                "within",
+                "halts real",
+                "simulated",
+                "kicks real",
+                "simulated",
+                "near",
+            ],
+        );
+        for cell in &self.cells {
+            table.row(vec![
+                cell.lock.clone(),
+                cell.vcpus.to_string(),
+                throughput(cell.real.acquisitions_per_s),
+                or_dash(cell.real.interval, rates) + in_words(cell.real.interval_is),
+                throughput(cell.simulated.acquisitions_per_s),
+                ratio(cell.ratio),
+                format!("{}", cell.within),
+                rate(cell.real.halts_per_s),
+                rate(cell.simulated.halts_per_s),
+                rate(cell.real.kicks_per_s),
+                rate(cell.simulated.kicks_per_s),
+                if cell.is_near() { "yes" } else { "NO" }.to_owned(),
+            ]);
+        }
+        table
+    }
+
+    fn csv(&self) -> String {
+        let header = [
+            "lock",
+            "vcpus",
+            "real_acquisitions_per_s",
+            "real_lo",
+            "real_hi",
+            "simulated_acquisitions_per_s",
+            "ratio",
+            "within",
+            "real_halts_per_s",
+            "simulated_halts_per_s",
+            "real_kicks_per_s",
+            "simulated_kicks_per_s",
+            "near",
+        ];
+        let rows = self.cells.iter().map(|cell| {
+            csv::row([
+                cell.lock.clone(),
+                cell.vcpus.to_string(),
+                csv::some(cell.real.acquisitions_per_s),
+                cell.real
+                    .interval
+                    .map_or_else(String::new, |ends| csv::some(ends.0)),
+                cell.real
+                    .interval
+                    .map_or_else(String::new, |ends| csv::some(ends.1)),
+                csv::some(cell.simulated.acquisitions_per_s),
+                csv::some(cell.ratio),
+                cell.within.to_string(),
+                cell.real.halts_per_s.to_string(),
+                cell.simulated.halts_per_s.to_string(),
+                cell.real.kicks_per_s.to_string(),
+                cell.simulated.kicks_per_s.to_string(),
+                cell.is_near().to_string(),
+            ])
+        });
+        csv::row(header.map(str::to_owned)) + &rows.collect::<String>()
+    }
+}

@@ -1,0 +1,120 @@
+//! Records made up for tests.
+
+use crate::record::{Exclusion, Figures, Record, Start, StartReason, VcpuRecord, VmRecord, Waits};
+use crate::scenario::{
+    Cpl, Data, Length, MachineKind, Mix, Placement, Scenario, Spread, VmSpec, WorkTime, Workload,
+};
+use guest::abi::Counter;
+use guest::hist::bucket_of;
+use pvlock::{LockEvent, LockKind};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Two vCPUs on two CPUs for a second.
+pub(crate) fn scenario(lock: LockKind) -> Scenario {
+    Scenario {
+        machine: MachineKind::Kvm,
+        simulated: None,
+        vms: vec![VmSpec {
+            lock: lock.into(),
+            vcpus: 2,
+        }],
+        cpus: vec![0, 1],
+        placement: Placement::Pinned,
+        workload: Workload {
+            critical: WorkTime::from_ns(130),
+            outside: WorkTime::from_ns(130),
+            outside_spread: Spread::Fixed,
+            data: Data::OwnLine,
+            locks: 1,
+            skew: 0.0,
+            mix: Mix::Exclusive,
+            contexts: 1,
+        },
+        length: Length::Duration(Duration::from_secs(1)),
+        warm_up: Duration::from_millis(300),
+        spin_threshold: 32768,
+        noise: 0,
+        cpl: Cpl::Auto,
+        latency: true,
+        seed: 1,
+        watchdog: Duration::from_secs(10),
+        offered: Default::default(),
+        numa_nodes: 1,
+        preempt: None,
+        torture: None,
+        bench: None,
+        vcpu_is_preempted: true,
+        drop_kicks: false,
+    }
+}
+
+/// A VM whose vCPUs made that many acquisitions; half of them contended, each waited for 100 ns.
+pub(crate) fn vm(lock: &str, acquisitions: &[u64]) -> VmRecord {
+    let total = acquisitions.iter().sum();
+    let vcpus = acquisitions.iter().enumerate().map(|(i, &n)| VcpuRecord {
+        cpu: Some(i % 2),
+        whole: Figures {
+            counters: [
+                (Counter::Acquisitions, n),
+                (Counter::Lock(LockEvent::Contended), n / 2),
+            ]
+            .into_iter()
+            .filter(|(_, n)| *n > 0)
+            .map(|(counter, n)| (counter.name().to_owned(), n))
+            .collect(),
+            waits: Some(Waits {
+                buckets: vec![(u16::try_from(bucket_of(100)).unwrap(), n)],
+                khz: 1_000_000,
+                max_ns: 100,
+                cut_off_ns: None,
+            }),
+            read_waits: None,
+        },
+        cpu_ns: Some(0),
+        voluntary_switches: Some(0),
+        involuntary_switches: Some(0),
+        kvm: Some(BTreeMap::new()),
+        ..VcpuRecord::default()
+    });
+    VmRecord {
+        lock: lock.to_owned(),
+        exclusion: Exclusion {
+            acquisitions: total,
+            entries: Some(total),
+            violations: Some(0),
+            cut_off: 0,
+        },
+        critical_ns: Some(131.5),
+        outside_ns: Some(129.5),
+        probe_ns: Some(9.25),
+        most_used_lock: None,
+        preempted_reported: false,
+        clock_khz: 1_000_000,
+        first_done_s: None,
+        vcpus: vcpus.collect(),
+        threads: Vec::new(),
+    }
+}
+
+/// A record of a second's run of two vCPUs.
+pub(crate) fn record(lock: LockKind, acquisitions: u64) -> Record {
+    let half = acquisitions / 2;
+    Record {
+        scenario: scenario(lock),
+        start: Start {
+            warm_up_ms: 300.0,
+            reason: StartReason::NotOvercommitted,
+        },
+        measured_s: 1.0,
+        without_cpu: Vec::new(),
+        repeated: 0,
+        first_acquisition_ms: Some(12.5),
+        surroundings: None,
+        unknown: Vec::new(),
+        interrupted: false,
+        control_plane: "real-time".to_owned(),
+        calibration: None,
+        vms: vec![vm(lock.name(), &[half, acquisitions - half])],
+    }
+}

@@ -1,0 +1,23 @@
+//! From records to figures that can be relied on.
+
+pub(crate) mod bistable;
+#[cfg(test)]
+pub(crate) mod fixture;
+pub(crate) mod none;
+pub(crate) mod sharing;
+pub(crate) mod starving;
+pub(crate) mod stats;
+pub(crate) mod summary;
+pub(crate) mod waits;
+pub(crate) mod warning;
+
+pub(crate) use bistable::Bistable;
+pub(crate) use sharing::Side;
+pub(crate) use starving::starves;
+pub(crate) use summary::{Exclusion, Run, Summary};
+pub(crate) use waits::WaitNs;
+pub(crate) use warning::Warning;
+pub(crate) use warning::{
+    NOT_MEASURED, never_told, of_repeats as warnings_of_repeats, of_run as warnings_of_run,
+    two_states,
+};

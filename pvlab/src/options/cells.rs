@@ -1,0 +1,144 @@
+//! Runs of a command that are independent of each other: one after another on a real machine, side by side
+//! on simulated ones.
+
+use super::progress::{Progress, Watcher};
+use crate::record::Record;
+use crate::scenario::Scenario;
+use crate::session;
+use crate::session::{Observer, RunError};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread::Builder;
+use std::time::Duration;
+
+/// How a series of rounds ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Ended {
+    /// All rounds are complete.
+    Complete,
+    /// A signal came.
+    Interrupted,
+    /// A lock did not exclude.
+    ExclusionBroken,
+}
+
+/// A run.
+pub(crate) struct Cell {
+    /// For people.
+    pub(crate) name: String,
+    /// What to run.
+    pub(crate) scenario: Scenario,
+}
+
+/// Runs the cells, at most `jobs` at the same time, and hands what came out to `each`, in the order of the
+/// cells, until it breaks; cells that are being run by then are run to their end.
+///
+/// What `each` is given does not depend on `jobs`, if the machine is simulated.
+pub(crate) fn run_all(
+    cells: &[Cell],
+    jobs: usize,
+    progress: &mut Progress,
+    mut each: impl FnMut(usize, Result<Record, RunError>) -> ControlFlow<()>,
+) {
+    let jobs = jobs.min(cells.len());
+    if jobs <= 1 || !at_the_same_time(cells, jobs, progress, &mut each) {
+        for (number, cell) in cells.iter().enumerate() {
+            progress.begin(cell.name.clone());
+            let result = run(cell, &mut Watcher::new(progress));
+            if each(number, result).is_break() {
+                return;
+            }
+            progress.end();
+        }
+    }
+}
+
+/// [`run_all`] on `jobs` threads, or as many as there can be. False, and nothing is done, if there can be
+/// none.
+fn at_the_same_time(
+    cells: &[Cell],
+    jobs: usize,
+    progress: &mut Progress,
+    each: &mut impl FnMut(usize, Result<Record, RunError>) -> ControlFlow<()>,
+) -> bool {
+    let (next, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let (sender, results) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let mut started = 0;
+        for _ in 0..jobs {
+            let (sender, next, over) = (sender.clone(), &next, &over);
+            let thread = Builder::new().spawn_scoped(scope, move || {
+                while !over.load(Ordering::Relaxed) {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(cell) = cells.get(number) else {
+                        return;
+                    };
+                    // Nobody listens any more if it is over.
+                    let _ = sender.send((number, run(cell, &mut Silent)));
+                }
+            });
+            started += usize::from(thread.is_ok());
+        }
+        if started == 0 {
+            return false;
+        }
+        drop(sender);
+        let mut early = BTreeMap::new();
+        for (number, cell) in cells.iter().enumerate() {
+            progress.begin(cell.name.clone());
+            while !early.contains_key(&number) {
+                // The threads send until all cells are done.
+                let Ok((number, result)) = results.recv() else {
+                    return true;
+                };
+                early.insert(number, result);
+            }
+            let result = early.remove(&number);
+            if result.is_none_or(|result| each(number, result).is_break()) {
+                over.store(true, Ordering::Relaxed);
+                return true;
+            }
+            progress.end();
+        }
+        true
+    })
+}
+
+/// [`run_all`], as far as runs are complete: their records, and whether all are.
+///
+/// # Errors
+/// That of the first run that failed.
+pub(crate) fn records(
+    cells: &[Cell],
+    jobs: usize,
+    expected: Option<Duration>,
+) -> Result<(Vec<Record>, bool), RunError> {
+    let mut progress = Progress::new(cells.len(), expected);
+    let mut records = Vec::new();
+    let mut end = Ok(true);
+    run_all(cells, jobs, &mut progress, |_, result| {
+        end = match result {
+            Ok(record) if !record.interrupted => {
+                records.push(record);
+                return ControlFlow::Continue(());
+            }
+            Ok(_) | Err(RunError::Interrupted) => Ok(false),
+            Err(error) => Err(error),
+        };
+        ControlFlow::Break(())
+    });
+    Ok((records, end?))
+}
+
+fn run(cell: &Cell, observer: &mut dyn Observer) -> Result<Record, RunError> {
+    session::run_undisturbed(&cell.scenario, observer)
+}
+
+/// Several runs at the same time have no phase to show.
+struct Silent;
+
+impl Observer for Silent {}

@@ -1,0 +1,118 @@
+//! Progress on standard error, for those who sit in front of a terminal.
+
+use super::terminal;
+use crate::ending;
+use crate::session::Observer;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::time::{Duration, Instant};
+
+/// Steps of the bar for each run; finer than any terminal is wide.
+const STEPS: u64 = 1000;
+
+/// A bar over one run or several; invisible unless standard error is a terminal that can be drawn on.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    runs: u64,
+    finished: u64,
+    started: Instant,
+    /// How long a run ought to take, until one has shown it.
+    expected: Option<Duration>,
+}
+
+impl Progress {
+    /// A bar over `runs` runs.
+    pub(crate) fn new(runs: usize, expected: Option<Duration>) -> Self {
+        let runs = runs as u64;
+        let target = if terminal::may_draw() {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let bar = ProgressBar::with_draw_target(Some(runs * STEPS), target);
+        if let Ok(style) = ProgressStyle::with_template("[{bar:30}] {prefix} {msg}") {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        Self {
+            bar,
+            runs,
+            finished: 0,
+            started: Instant::now(),
+            expected,
+        }
+    }
+
+    /// Names the run that begins.
+    pub(crate) fn begin(&self, name: String) {
+        ending::drawn();
+        self.bar.set_prefix(name);
+        self.at("launching", 0.0);
+    }
+
+    /// Shows how far the present run is.
+    pub(crate) fn at(&self, phase: &str, done: f64) {
+        let done = done.clamp(0.0, 1.0);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "from 0 to STEPS"
+        )]
+        let step = (done * STEPS as f64) as u64;
+        self.bar.set_position(self.finished * STEPS + step);
+        self.bar.set_message(match self.left(done) {
+            Some(left) => format!("{phase}, about {} s left", left.as_secs_f64().ceil()),
+            None => phase.to_owned(),
+        });
+    }
+
+    /// Counts the present run as finished.
+    pub(crate) fn end(&mut self) {
+        self.finished += 1;
+        self.expected = u32::try_from(self.finished)
+            .ok()
+            .map(|n| self.started.elapsed() / n);
+    }
+
+    /// Lets something else be written to the terminal.
+    pub(crate) fn suspend<R>(&self, write: impl FnOnce() -> R) -> R {
+        self.bar.suspend(write)
+    }
+
+    fn left(&self, done: f64) -> Option<Duration> {
+        let runs = (self.runs - self.finished.min(self.runs)) as f64 - done;
+        Some(self.expected?.mul_f64(runs.max(0.0)))
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+        ending::erased();
+    }
+}
+
+/// Shows how a run goes.
+pub(crate) struct Watcher<'a> {
+    progress: &'a Progress,
+    phase: &'static str,
+}
+
+impl<'a> Watcher<'a> {
+    pub(crate) fn new(progress: &'a Progress) -> Self {
+        Self {
+            progress,
+            phase: "launching",
+        }
+    }
+}
+
+impl Observer for Watcher<'_> {
+    fn phase(&mut self, phase: &'static str) {
+        self.phase = phase;
+        self.progress
+            .at(phase, if phase == "stopping" { 1.0 } else { 0.0 });
+    }
+
+    fn progress(&mut self, done: f64) {
+        self.progress.at(self.phase, done);
+    }
+}
