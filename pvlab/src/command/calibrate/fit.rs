@@ -306,6 +306,8 @@ pub(crate) fn to_toml(spec: &Spec) -> String {
     text
 }
 
+impl crate::options::error::Ends for CalibrateError {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -326,5 +328,3 @@ mod tests {
         assert_eq!(here.costs, spec.costs);
     }
 }
-
-impl crate::options::error::Ends for CalibrateError {}

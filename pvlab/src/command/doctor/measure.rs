@@ -211,6 +211,8 @@ pub(crate) fn kvm(host: &Host) -> Result<KvmFindings, DoctorError> {
     })
 }
 
+impl crate::options::error::Ends for DoctorError {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -228,5 +230,3 @@ mod tests {
         assert_eq!((none.trials, none.p50_ns), (0, None), "unknown is not 0");
     }
 }
-
-impl crate::options::error::Ends for DoctorError {}
