@@ -29,7 +29,7 @@ pub use calibration::{Calibration, Costs};
 pub use counter::Counter;
 pub use dispatch::{CallTable, Dispatch};
 pub use doorbell::{Doorbell, EXIT_DONE, EXIT_PANIC, KICK_PAGES};
-pub use host_step::{ExitReason, HostStep, Switch, SwitchKind};
+pub use host_step::{ExitReason, HostDetail, HostStep, Switch, SwitchKind};
 pub use layout::{Layout, NodeWords};
 pub use slot::{Data, Guarded, LOCK_BYTES, LOCK_BYTES_BESIDE_DATA, LockSlot};
 pub use task::{MAX_TASKS, RunQueue, TaskArea, task_state};
@@ -44,7 +44,7 @@ use core::sync::atomic::AtomicU32;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"PVLABREG");
 
 /// Version of this contract. Raised by every change of layout or meaning.
-pub const VERSION: u64 = 12;
+pub const VERSION: u64 = 13;
 
 macro_rules! params {
     ($($(#[doc = $doc:literal])+ $field:ident,)+) => {

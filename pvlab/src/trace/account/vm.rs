@@ -8,6 +8,7 @@ use super::order::Next;
 use super::result::{Part, Tally, VmAccount, add};
 use super::vcpu::{Stage, Vcpu};
 use crate::trace::{Event, What};
+use abi::HostStep;
 
 /// A VM.
 #[derive(Debug)]
@@ -44,10 +45,10 @@ impl Vm {
                 return usize::from(lock) < self.locks.len()
                     && self.step(v, lock, step, event.at, now);
             }
-            What::Enter => self.up(v, now),
-            What::Injected { ns } => self.injected(v, ns),
+            What::Host(HostStep::Enter) => self.up(v, now),
+            What::Host(HostStep::Injected(ns)) => self.injected(v, ns),
             What::Gap { .. } => self.gap(v, now),
-            _ => {}
+            What::Host(_) | What::Switch { .. } => {}
         }
         true
     }

@@ -2,7 +2,8 @@
 
 use super::reference::Reference;
 use crate::trace::account::{Accountant, Part, Parts, Setup, VmSetup};
-use crate::trace::{Event, ExitReason, Place, What};
+use crate::trace::{Event, Place, What};
+use abi::{ExitReason, HostStep, SwitchKind};
 use pvlock::LockKind::{self, PvQSpinLock, QSpinLock, Tas, Ticket};
 use pvlock::TraceEvent as Step;
 use pvlock::trace::How;
@@ -127,31 +128,48 @@ impl World {
         if let (Todo::Halted(..), false) = (vcpu.todo, vcpu.guest) {
             if !vcpu.on && (vcpu.kicked || rare) {
                 vcpu.on = true;
-                self.push(v, What::SwitchIn { cpu: 0 });
+                self.push(
+                    v,
+                    What::Switch {
+                        cpu: 0,
+                        kind: SwitchKind::In,
+                    },
+                );
             } else if vcpu.on {
                 vcpu.guest = true;
-                self.push(v, What::Unblocked);
-                self.push(v, What::Enter);
+                self.push(v, What::Host(HostStep::Unblocked));
+                self.push(v, What::Host(HostStep::Enter));
             }
             return;
         }
         match (vcpu.on, vcpu.guest) {
             (false, _) => {
                 vcpu.on = true;
-                self.push(v, What::SwitchIn { cpu: 1 });
+                self.push(
+                    v,
+                    What::Switch {
+                        cpu: 1,
+                        kind: SwitchKind::In,
+                    },
+                );
             }
             (true, false) => {
                 vcpu.guest = true;
-                self.push(v, What::Enter);
+                self.push(v, What::Host(HostStep::Enter));
             }
             (true, true) if rare && self.rng.one_in(2) => {
                 self.vcpus[usize::from(v)].guest = false;
-                self.push(v, What::Exit(ExitReason::Other));
+                self.push(v, What::Host(HostStep::Exit(ExitReason::Other)));
             }
             (true, true) if rare => {
                 vcpu.on = false;
-                let preempted = true;
-                self.push(v, What::SwitchOut { cpu: 1, preempted });
+                self.push(
+                    v,
+                    What::Switch {
+                        cpu: 1,
+                        kind: SwitchKind::OutPreempted,
+                    },
+                );
             }
             (true, true) => {
                 let todo = vcpu.todo;
@@ -319,10 +337,15 @@ impl World {
         }
         vcpu.guest = false;
         vcpu.on = false;
-        self.push(v, What::Exit(ExitReason::Halt));
-        self.push(v, What::Blocked);
-        let preempted = false;
-        self.push(v, What::SwitchOut { cpu: 1, preempted });
+        self.push(v, What::Host(HostStep::Exit(ExitReason::Halt)));
+        self.push(v, What::Host(HostStep::Blocked));
+        self.push(
+            v,
+            What::Switch {
+                cpu: 1,
+                kind: SwitchKind::Out,
+            },
+        );
     }
 }
 
