@@ -35,7 +35,7 @@ pub use slot::{Data, Guarded, LOCK_BYTES, LOCK_BYTES_BESIDE_DATA, LockSlot};
 pub use task::{MAX_TASKS, RunQueue, TaskArea, task_state};
 pub use vcpu::{
     ASIDE, HIST_CRITICAL, HIST_OUTSIDE, HIST_READ_WAIT, HIST_SCRATCH, HIST_WAIT, HISTS, LOG_BYTES,
-    Mark, Sampled, StealTime, Task, TraceRing, VcpuArea,
+    Mark, Sampled, StealTime, TraceRing, VcpuArea, VcpuState,
 };
 
 use core::sync::atomic::AtomicU32;

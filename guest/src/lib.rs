@@ -12,6 +12,3 @@ pub mod work;
 pub mod workload;
 
 pub use machine::Machine;
-
-// Until those who say so name the crate itself.
-pub use abi::{self, hist};

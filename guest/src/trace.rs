@@ -9,9 +9,6 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use pvlock::TraceEvent;
 
-// Until those who say so name the crate itself.
-pub use abi::ring::{Clock, Entry as Record, MAX_LOCKS};
-
 /// Notes `event` of the lock in `lock`, and interrupts the vCPU or holds it off its CPU if chance will
 /// have it.
 ///

@@ -2,8 +2,8 @@
 
 use crate::limits::Limits;
 use crate::scenario::Scenario;
-use guest::abi::Counter;
-use guest::hist::{BUCKETS, bucket_values};
+use abi::Counter;
+use abi::hist::{BUCKETS, bucket_values};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ pub struct Record {
     pub unknown: Vec<Unknown>,
     /// The run was stopped by a signal before its time.
     pub interrupted: bool,
-    /// What gave the control plane precedence over the vCPUs ([`vmm::sched::Precedence::name`]).
+    /// What gave the control plane precedence over the vCPUs ([`host::sched::Precedence::name`]).
     #[serde(default)]
     pub control_plane: String,
     /// What work, and looking at it, was found to cost before the run, if that was found out.
@@ -333,7 +333,7 @@ impl VcpuRecord {
 /// A distribution of waiting times.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Waits {
-    /// Pairs of bucket number ([`guest::hist`], in ns after conversion of its bounds) and count.
+    /// Pairs of bucket number ([`abi::hist`], in ns after conversion of its bounds) and count.
     pub buckets: Vec<(u16, u64)>,
     /// Frequency of the clock that the buckets count in, kHz.
     pub khz: u64,

@@ -9,7 +9,7 @@ pub use limits::ScenarioError;
 pub use work::{Data, Spread, WorkTime};
 
 use crate::selection::Offered;
-use guest::abi::Dispatch;
+use abi::Dispatch;
 use pvlock::LockKind;
 use pvlock::registry::Traits;
 use serde::{Deserialize, Serialize};

@@ -5,8 +5,8 @@
 mod commands;
 mod machines;
 
+use abi::Counter;
 use commands::{json, pvlab, stderr, stdout};
-use guest::abi::Counter;
 use machines::machines;
 use pvlab::record::{Figures, Record, Waits};
 use pvlab::session::{self, Interval, IntervalVm, Observer, Options};

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // A test fails by panicking.
 
-use abi::{Counter, Dispatch, Params, Task, Workload, flags, phase};
+use abi::{Counter, Dispatch, Params, VcpuState, Workload, flags, phase};
 use host::thread::ThreadStats;
 use host::{HostError, Notice};
 use pvlock::{LockEvent, LockKind};
@@ -61,19 +61,19 @@ fn enter(vm: &Vm, phase: u32) {
     (0..vm.region().layout().vcpus()).for_each(|cpu| vm.kick(cpu).unwrap());
 }
 
-fn all_are(vm: &Vm, task: Task) -> bool {
-    (0..vm.region().layout().vcpus()).all(|cpu| vm.region().task(cpu).unwrap() == task)
+fn all_are(vm: &Vm, state: VcpuState) -> bool {
+    (0..vm.region().layout().vcpus()).all(|cpu| vm.region().state(cpu).unwrap() == state)
 }
 
 /// From prepared to working.
 fn work(vm: &Vm) {
-    wait_for("all vCPUs are prepared", || all_are(vm, Task::Ready));
+    wait_for("all vCPUs are prepared", || all_are(vm, VcpuState::Ready));
     enter(vm, phase::WARM_UP);
 }
 
 fn finish(vm: &Vm) {
     enter(vm, phase::STOP);
-    wait_for("all vCPUs are done", || all_are(vm, Task::Done));
+    wait_for("all vCPUs are done", || all_are(vm, VcpuState::Done));
 }
 
 fn total(vm: &Vm, counter: Counter) -> u64 {
@@ -173,7 +173,7 @@ fn the_probe_measures_halts_and_kicks() {
         2,
     );
     work(&vm);
-    wait_for("the probe has ended", || all_are(&vm, Task::Done));
+    wait_for("the probe has ended", || all_are(&vm, VcpuState::Done));
     for (cpu, hist) in [
         (0, probe::HIST_KICK_RUNNING),
         (0, probe::HIST_HALT),
@@ -326,14 +326,14 @@ fn a_hanging_guest_can_be_looked_at_and_stopped() {
         3,
     );
     work(&vm);
-    wait_for("all vCPUs hang", || all_are(&vm, Task::Working));
+    wait_for("all vCPUs hang", || all_are(&vm, VcpuState::Working));
     enter(&vm, phase::STOP);
     for registers in vm.registers() {
         let text = registers.expect("a running vCPU answers").to_string();
         assert!(text.contains("(guest::"), "symbolised: {text}");
     }
     vm.stop();
-    assert!(!all_are(&vm, Task::Done));
+    assert!(!all_are(&vm, VcpuState::Done));
 }
 
 #[test]
@@ -419,7 +419,7 @@ fn a_yield_to_a_halted_vcpu_is_futile_and_counted_as_that() {
         2,
     );
     work(&vm);
-    wait_for("the probe is done", || all_are(&vm, Task::Done));
+    wait_for("the probe is done", || all_are(&vm, VcpuState::Done));
     assert_eq!(total(&vm, Counter::Yields), guest::workload::probe::TRIALS);
     // vCPU 1 is halted when it is yielded to, unless the host was very busy.
     assert!(total(&vm, Counter::YieldsToHalted) > 0);

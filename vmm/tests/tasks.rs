@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)] // A test fails by panicking.
 
-use abi::{MAX_TASKS, Params, Task, TaskArea, Workload, phase};
+use abi::{MAX_TASKS, Params, TaskArea, VcpuState, Workload, phase};
 use host::Notice;
 use std::mem::offset_of;
 use std::time::{Duration, Instant};
@@ -37,8 +37,8 @@ fn relay(vcpus: usize, tasks: usize, rounds: u64) -> Vec<u64> {
     })
     .unwrap();
     let begun = Instant::now();
-    let mut until = |task| {
-        while !(0..vcpus).all(|cpu| vm.region().task(cpu).unwrap() == task) {
+    let mut until = |state| {
+        while !(0..vcpus).all(|cpu| vm.region().state(cpu).unwrap() == state) {
             match events.try_recv() {
                 Ok(Notice::Panicked { message, .. }) => panic!("{message}"),
                 Ok(Notice::Failed { error, .. }) => panic!("{error}"),
@@ -49,10 +49,10 @@ fn relay(vcpus: usize, tasks: usize, rounds: u64) -> Vec<u64> {
             std::thread::sleep(Duration::from_millis(1));
         }
     };
-    until(Task::Ready);
+    until(VcpuState::Ready);
     vm.region().set_phase(phase::MEASURE).unwrap();
     (0..vcpus).for_each(|cpu| vm.kick(cpu).unwrap());
-    until(Task::Done);
+    until(VcpuState::Done);
     (0..vcpus * tasks)
         .map(|task| vm.region().task_word(task, offset_of!(TaskArea, writes)))
         .collect::<Result<_, _>>()

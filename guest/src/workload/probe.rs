@@ -46,7 +46,7 @@ fn kick_others<M: Machine>(vcpu: &VcpuArea, settle: u64) {
     for _ in 0..TRIALS {
         // A kick of oneself is a kick of a running vCPU, and leaves something for the halt.
         timed(HIST_KICK_RUNNING, &|| M::kick(0));
-        timed(HIST_HALT, &|| M::halt_while(&vcpu.task, |_| true));
+        timed(HIST_HALT, &|| M::halt_while(&vcpu.state, |_| true));
         vcpu.count(Counter::Acquisitions, 1);
     }
     if vcpu.header().params.vcpus < 2 {

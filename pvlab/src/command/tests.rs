@@ -10,7 +10,7 @@ use crate::options::cells::Ended;
 use crate::record::{Record, Waits};
 use crate::report::{Context, Format};
 use crate::scenario::Mix;
-use guest::abi::Counter;
+use abi::Counter;
 use pvlock::{LockEvent, LockKind};
 use serde_json::Value;
 

@@ -7,7 +7,7 @@ use super::waits::WaitNs;
 use crate::record;
 use crate::record::{Record, VcpuRecord, VmRecord};
 use crate::scenario::Mix;
-use guest::abi::Counter;
+use abi::Counter;
 use pvlock::LockEvent;
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -9,7 +9,7 @@ use crate::ending;
 use crate::record::Unknown;
 use crate::scenario::{Scenario, Simulated, whole_ns};
 use crate::session::RunError;
-use abi::{Params, Switch, Task};
+use abi::{Params, Switch, VcpuState};
 use host::switches::SwitchError;
 use host::thread::ThreadStats;
 use host::{HostError, HostNote, Notice, Region};
@@ -246,8 +246,8 @@ impl RunningVm for Vm {
         let simulation = self.machine.now();
         let region = &self.machine.regions[self.number];
         (0..region.layout().vcpus())
-            .map(|vcpu| match region.task(vcpu) {
-                Ok(Task::Working) => simulation.state(self.number, vcpu),
+            .map(|vcpu| match region.state(vcpu) {
+                Ok(VcpuState::Working) => simulation.state(self.number, vcpu),
                 Ok(task) => format!("{} ({task:?})", simulation.state(self.number, vcpu)),
                 Err(e) => e.to_string(),
             })

@@ -4,7 +4,7 @@
 
 use super::{RunningVm, Started, unknown_of_threads};
 use crate::record::Unknown;
-use abi::{Counter, HostStep, Params, Task, VcpuArea, flags};
+use abi::{Counter, HostStep, Params, VcpuArea, VcpuState, flags};
 use guest::machine::{VcpuAreaExt as _, native, vcpu_at};
 use guest::{Machine, workload};
 use host::yielding::Target;
@@ -313,9 +313,9 @@ impl RunningVm for Vm {
 
     fn states(&self) -> Vec<String> {
         (0..self.threads.len())
-            .map(|vcpu| match self.region.task(vcpu) {
-                Ok(Task::Working) if self.is_halted(vcpu) => "host thread, halted".to_owned(),
-                Ok(Task::Working) => "host thread at work".to_owned(),
+            .map(|vcpu| match self.region.state(vcpu) {
+                Ok(VcpuState::Working) if self.is_halted(vcpu) => "host thread, halted".to_owned(),
+                Ok(VcpuState::Working) => "host thread at work".to_owned(),
                 Ok(task) => format!("host thread, {task:?}"),
                 Err(e) => e.to_string(),
             })

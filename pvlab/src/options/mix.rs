@@ -4,7 +4,7 @@ use super::args::{Common, MixArgs};
 use super::error::Usage;
 use crate::machine::lock_bytes;
 use crate::scenario::{Data, Lock, Mix, Scenario, VmSpec, Workload};
-use guest::abi::{Dispatch, LOCK_BYTES_BESIDE_DATA};
+use abi::{Dispatch, LOCK_BYTES_BESIDE_DATA};
 use pvlock::LockKind;
 
 /// The workload of `vms`.

@@ -5,7 +5,7 @@ use super::error::Usage;
 use super::values::LockArg;
 use crate::scenario::{Lock, MachineKind};
 use crate::selection::Offered;
-use guest::abi::Dispatch;
+use abi::Dispatch;
 
 impl OfferArgs {
     /// What the guests are offered.

@@ -1,7 +1,6 @@
 //! The microbenchmarks, as parts of a scenario.
 
 use super::MachineKind;
-use guest::abi;
 use guest::workload::{futex_hash, pipe};
 use serde::{Deserialize, Serialize};
 

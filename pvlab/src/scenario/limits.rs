@@ -7,7 +7,7 @@ use super::{
     BenchKind, Cpl, Data, Length, MachineKind, Mix, Scenario, Torture, VmSpec, Workload, whole_ns,
 };
 use crate::machine::lock_bytes;
-use guest::abi::{Dispatch, KICK_PAGES, LOCK_BYTES_BESIDE_DATA, MAX_TASKS};
+use abi::{Dispatch, KICK_PAGES, LOCK_BYTES_BESIDE_DATA, MAX_TASKS};
 use guest::workload::nested::MAX_CONTEXTS;
 use guest::workload::torture::MOST_NESTED;
 use sim::Rule;

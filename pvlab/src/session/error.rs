@@ -3,7 +3,7 @@
 use crate::machine::{MachineError, RunningVm};
 use crate::scenario::{ScenarioError, VmSpec};
 use crate::trace::CollectError;
-use abi::{Counter, Task};
+use abi::{Counter, VcpuState};
 use host::region::{QueueNode, RegionError};
 use host::{HostError, remedy};
 use pvlock::qspinlock::pv;
@@ -120,8 +120,8 @@ impl Stuck {
         let region = machine.region();
         let (mut halted, mut ended) = (0, 0);
         for vcpu in 0..region.layout().vcpus() {
-            match region.task(vcpu)? {
-                Task::Done => ended += 1,
+            match region.state(vcpu)? {
+                VcpuState::Done => ended += 1,
                 _ if machine.is_halted(vcpu) => halted += 1,
                 _ => {}
             }

@@ -8,7 +8,7 @@ use super::{RunError, Stuck};
 use crate::machine::{self, MachineError, Noise, RunningVm};
 use crate::scenario::{MachineKind, Scenario};
 use crate::trace::Collector;
-use abi::{Costs, Task, VcpuArea};
+use abi::{Costs, VcpuArea, VcpuState};
 use host::Notice;
 use host::sched::{ControlPlane, Precedence};
 use std::mem::offset_of;
@@ -112,11 +112,11 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    pub(crate) fn all_are(&self, task: Task) -> Result<bool, RunError> {
+    pub(crate) fn all_are(&self, state: VcpuState) -> Result<bool, RunError> {
         for vm in &self.vms {
             let region = vm.machine.region();
             for vcpu in 0..region.layout().vcpus() {
-                if region.task(vcpu)? != task {
+                if region.state(vcpu)? != state {
                     return Ok(false);
                 }
             }
@@ -239,7 +239,8 @@ impl<'a> Run<'a> {
 
     /// Waits until every vCPU has prepared itself and halts.
     pub(crate) async fn prepared(&mut self) -> Result<(), RunError> {
-        self.wait_until(POLL, |run| run.all_are(Task::Ready)).await
+        self.wait_until(POLL, |run| run.all_are(VcpuState::Ready))
+            .await
     }
 
     pub(super) fn snapshots(&self) -> Result<Vec<VmSnapshot>, RunError> {
@@ -284,7 +285,7 @@ pub(super) fn done(vm: &Watched) -> Result<bool, RunError> {
     let region = vm.machine.region();
     for vcpu in 0..region.layout().vcpus() {
         let finished = region.vcpu_word(vcpu, offset_of!(VcpuArea, finished))?;
-        if finished == 0 && region.task(vcpu)? != Task::Done {
+        if finished == 0 && region.state(vcpu)? != VcpuState::Done {
             return Ok(false);
         }
     }

@@ -12,7 +12,7 @@
 use super::RunError;
 use super::run::{POLL, Run, done};
 use crate::scenario::MachineKind;
-use abi::{Task, phase};
+use abi::{VcpuState, phase};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -51,7 +51,7 @@ impl Run<'_> {
         let begun = Instant::now();
         loop {
             self.listen()?;
-            if self.all_are(Task::Done)? {
+            if self.all_are(VcpuState::Done)? {
                 return Ok(());
             }
             if let Some(grace) = grace

@@ -3,7 +3,7 @@
 use crate::scenario::{
     Bench, BenchKind, Length, Lock, MachineKind, Mix, Scenario, VmSpec, WorkTime,
 };
-use guest::abi::Dispatch;
+use abi::Dispatch;
 use serde::Serialize;
 use std::fmt;
 use std::time::Duration;

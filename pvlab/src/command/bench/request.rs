@@ -10,7 +10,7 @@ use crate::options::request::{Guests, Request, length, request};
 use crate::options::values::LockArg;
 use crate::scenario::limits::MOST_WORD_VCPUS;
 use crate::scenario::{BenchKind, Lock, MachineKind, WorkTime};
-use guest::abi::{Dispatch, MAX_TASKS};
+use abi::{Dispatch, MAX_TASKS};
 use pvlock::LockKind;
 use std::fmt::Display;
 

@@ -39,7 +39,7 @@ pub(crate) enum CalibrateError {
     #[error("calibrating takes two CPUs that this process may use; it has {0}")]
     Cpus(usize),
     /// Threads could not be measured.
-    #[error("cannot measure this host's CPUs: {}{}", .0, vmm::remedy(.0.raw_os_error()))]
+    #[error("cannot measure this host's CPUs: {}{}", .0, host::remedy(.0.raw_os_error()))]
     Micro(#[from] io::Error),
     /// Halts and kicks could not be measured.
     #[error(transparent)]

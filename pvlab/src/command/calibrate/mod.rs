@@ -13,9 +13,9 @@ use crate::options::request::{Guests, request};
 use crate::options::values::LockArg;
 use crate::report::human::{rate, ratio};
 use crate::scenario::{Length, MachineKind};
+use abi::Dispatch;
 use clap::Args;
 use fit::{FITTED_LOCKS, calibrate, to_toml};
-use guest::abi::Dispatch;
 use std::path::PathBuf;
 use std::time::Duration;
 

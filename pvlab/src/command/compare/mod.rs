@@ -26,7 +26,7 @@ use crate::record::Record;
 use crate::report::Context;
 use crate::session;
 use crate::trace::account::Account;
-use guest::abi::Dispatch;
+use abi::Dispatch;
 use plan::Plan;
 use pvlock::LockKind;
 use report::CompareReport;

@@ -5,8 +5,8 @@ use crate::ending;
 use crate::host::Host;
 use crate::machine::{self, MachineError, RunningVm, Started};
 use crate::scenario::{Cpl, MachineKind};
-use guest::abi::{Params, Task, Workload, phase};
-use guest::hist::bucket_values;
+use abi::hist::bucket_values;
+use abi::{Params, VcpuState, Workload, phase};
 use guest::workload::{probe, relay};
 use host::region::RegionError;
 use host::{HostError, Notice};
@@ -78,7 +78,7 @@ fn launch_with(
     affinity: Vec<Vec<usize>>,
 ) -> Result<Started, DoctorError> {
     let mut started = machine::launch(machine, Cpl::Auto, params, affinity)?;
-    wait(&mut started, machine, Task::Ready)?;
+    wait(&mut started, machine, VcpuState::Ready)?;
     started.0.region().set_phase(phase::WARM_UP)?;
     kick_all(&*started.0)?;
     Ok(started)
@@ -88,14 +88,18 @@ fn kick_all(vm: &dyn RunningVm) -> Result<(), DoctorError> {
     (0..vm.region().layout().vcpus()).try_for_each(|vcpu| Ok(vm.kick(vcpu)?))
 }
 
-/// Waits until all vCPUs are at `task`.
-fn wait((vm, events): &mut Started, machine: MachineKind, task: Task) -> Result<(), DoctorError> {
+/// Waits until all vCPUs are in `state`.
+fn wait(
+    (vm, events): &mut Started,
+    machine: MachineKind,
+    state: VcpuState,
+) -> Result<(), DoctorError> {
     let start = Instant::now();
     loop {
         let region = vm.region();
         let mut there = true;
         for vcpu in 0..region.layout().vcpus() {
-            there &= region.task(vcpu)? == task;
+            there &= region.state(vcpu)? == state;
         }
         if there {
             return Ok(());
@@ -121,7 +125,7 @@ fn wait((vm, events): &mut Started, machine: MachineKind, task: Task) -> Result<
 pub(crate) fn costs(machine: MachineKind, cpus: [usize; 2]) -> Result<Costs, DoctorError> {
     let affinity = cpus.iter().map(|&cpu| vec![cpu]).collect();
     let mut started = launch(machine, Workload::Probe, affinity)?;
-    wait(&mut started, machine, Task::Done)?;
+    wait(&mut started, machine, VcpuState::Done)?;
     let vm = &*started.0;
     let cost = |vcpu, hist| -> Result<Cost, DoctorError> {
         Ok(summary(&vm.region().hist(vcpu, hist)?, vm.khz()))
@@ -157,7 +161,7 @@ fn relay_costs(
     let vcpus = if tasks > 1 { &cpus[..1] } else { &cpus[..] };
     let affinity = vcpus.iter().map(|&cpu| vec![cpu]).collect();
     let mut started = launch_with(machine, params, affinity)?;
-    wait(&mut started, machine, Task::Done)?;
+    wait(&mut started, machine, VcpuState::Done)?;
     let vm = &*started.0;
     let cost =
         |hist| -> Result<Cost, DoctorError> { Ok(summary(&vm.region().hist(0, hist)?, vm.khz())) };
@@ -217,9 +221,9 @@ mod tests {
 
     #[test]
     fn percentiles_are_the_upper_bounds_of_their_buckets() {
-        let mut buckets = vec![0; guest::hist::BUCKETS];
-        buckets[guest::hist::bucket_of(10)] = 98;
-        buckets[guest::hist::bucket_of(1000)] = 2;
+        let mut buckets = vec![0; abi::hist::BUCKETS];
+        buckets[abi::hist::bucket_of(10)] = 98;
+        buckets[abi::hist::bucket_of(1000)] = 2;
         // 1 GHz: a tick is a nanosecond.
         let cost = summary(&buckets, 1_000_000);
         assert_eq!((cost.p50_ns, cost.trials), (Some(10), 100));

@@ -8,9 +8,9 @@ use crate::options::args::ShortFormatArg;
 use crate::report::Format;
 use crate::scenario::MachineKind;
 use clap::Args;
+use host::switches::SwitchRecorder;
 use serde::Serialize;
 use std::path::PathBuf;
-use vmm::switches::SwitchRecorder;
 
 pub(crate) use measure::DoctorError;
 pub(crate) use measure::costs;
@@ -207,8 +207,8 @@ fn consequences(
     found.push(format!(
         "A directed yield makes the yielder sleep {} us at a time until the target has run, at most \
          {} ms: Linux offers a process no yield to a chosen thread.",
-        vmm::yielding::STEP.as_micros(),
-        vmm::yielding::BOUND.as_millis()
+        host::yielding::STEP.as_micros(),
+        host::yielding::BOUND.as_millis()
     ));
     if host.allowed_cpus.len() < 2 {
         found.push("Only one CPU may be used: vCPUs never run at the same time.".into());

@@ -3,11 +3,11 @@
 use super::record::{Interval, Role};
 use crate::machine::RunningVm;
 use crate::scenario::Scenario;
-use guest::abi::{Counter, VcpuArea};
+use abi::{Counter, VcpuArea};
+use host::region::RegionError;
 use pvlock::LockEvent;
 use serde::Serialize;
 use std::mem::offset_of;
-use vmm::region::RegionError;
 
 /// What one thread has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

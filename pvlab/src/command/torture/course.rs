@@ -12,7 +12,7 @@ use crate::session::{
     Found, POLL, Run, RunError, Stuck, entries, longest_wait, look_every, ns, postpone,
     with_control,
 };
-use guest::abi::{Task, phase};
+use abi::{VcpuState, phase};
 use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
@@ -60,7 +60,7 @@ pub(crate) fn run(
 
 /// Waits until every vCPU has prepared itself. Without the watchdog: hundreds of them take their time.
 async fn prepared(run: &mut Run<'_>) -> Result<(), RunError> {
-    while !run.all_are(Task::Ready)? {
+    while !run.all_are(VcpuState::Ready)? {
         run.listen()?;
         sleep(POLL).await;
     }
@@ -260,7 +260,10 @@ impl<'a> Test<'a> {
         Ok(Record {
             scenario: scenario.clone(),
             measured_s,
-            without_cpu: self.run.absences.recorded(self.begun_at, vmm::clock::khz()),
+            without_cpu: self
+                .run
+                .absences
+                .recorded(self.begun_at, host::clock::khz()),
             interrupted,
             intervals: self.intervals,
             threads,

@@ -4,7 +4,7 @@ use super::count::{acquisitions, waiting_since};
 use super::record::Starved;
 use crate::figures::starves;
 use crate::session::{Run, RunError, Stuck, Watched, ns};
-use guest::abi::Task;
+use abi::VcpuState;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -145,14 +145,14 @@ impl Watch {
         }
         let mut in_lock = false;
         for vcpu in 0..machine.region().layout().vcpus() {
-            match machine.region().task(vcpu)? {
-                Task::Done => {}
+            match machine.region().state(vcpu)? {
+                VcpuState::Done => {}
                 _ if !machine.is_halted(vcpu) => {
                     self.all_halted = None;
                     return Ok(None);
                 }
-                Task::Working => in_lock = true,
-                Task::Off | Task::Ready | Task::Paused => {}
+                VcpuState::Working => in_lock = true,
+                VcpuState::Off | VcpuState::Ready | VcpuState::Paused => {}
             }
         }
         if !in_lock {

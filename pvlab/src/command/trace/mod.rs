@@ -28,8 +28,8 @@ use crate::trace::collect::DEFAULT_RECORDS;
 use crate::trace::header::{ClockFit, End, Header, VmHeader};
 use crate::trace::sink::WriteError;
 use crate::trace::{Collector, Event, Merged};
+use abi::ring::MAX_LOCKS;
 use file::{Destination, Written, write_out};
-use guest::trace::MAX_LOCKS;
 use std::io::{self, Write};
 use std::time::Instant;
 

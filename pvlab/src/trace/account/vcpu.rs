@@ -79,9 +79,9 @@ pub(super) struct Halt {
     pub(super) kicked: Option<u64>,
 }
 
-/// A vCPU.
+/// What the events so far tell of a vCPU.
 #[derive(Debug)]
-pub(super) struct Vcpu {
+pub(super) struct VcpuTracker {
     on_cpu: bool,
     in_guest: bool,
     blocked: bool,
@@ -99,7 +99,7 @@ pub(super) struct Vcpu {
     pub(super) acquisitions: Vec<Acquisition>,
 }
 
-impl Vcpu {
+impl VcpuTracker {
     pub(super) fn new() -> Self {
         Self {
             on_cpu: true,

@@ -6,19 +6,19 @@ use super::episode::{Close, EpisodeKind, Open};
 use super::lock::{Lock, QUIET_NS};
 use super::order::Next;
 use super::result::{Part, Tally, VmAccount, add};
-use super::vcpu::{Stage, Vcpu};
+use super::vcpu::{Stage, VcpuTracker};
 use crate::trace::{Event, What};
 use abi::HostStep;
 
-/// A VM.
+/// What the events so far tell of a VM.
 #[derive(Debug)]
-pub(super) struct Vm {
+pub(super) struct VmTracker {
     kind: &'static str,
     pub(super) locks: Vec<Lock>,
-    pub(super) vcpus: Vec<Vcpu>,
+    pub(super) vcpus: Vec<VcpuTracker>,
 }
 
-impl Vm {
+impl VmTracker {
     pub(super) fn new(setup: &VmSetup) -> Self {
         let steals = setup.lock.traits().steals;
         Self {
@@ -26,7 +26,7 @@ impl Vm {
             locks: (0..setup.locks)
                 .map(|_| Lock::new(steals, setup.vcpus))
                 .collect(),
-            vcpus: (0..setup.vcpus).map(|_| Vcpu::new()).collect(),
+            vcpus: (0..setup.vcpus).map(|_| VcpuTracker::new()).collect(),
         }
     }
 
@@ -61,7 +61,7 @@ impl Vm {
         }
     }
 
-    pub(super) fn vcpu(&self, v: u16) -> &Vcpu {
+    pub(super) fn vcpu(&self, v: u16) -> &VcpuTracker {
         &self.vcpus[usize::from(v)]
     }
 
@@ -71,7 +71,7 @@ impl Vm {
 
     /// Changes the state of a vCPU, with the clocks of all that depends on it read before and the
     /// locks' states found anew after.
-    pub(super) fn change(&mut self, v: u16, now: u64, change: impl FnOnce(&mut Vcpu)) {
+    pub(super) fn change(&mut self, v: u16, now: u64, change: impl FnOnce(&mut VcpuTracker)) {
         let vcpu = self.vcpu(v);
         let (count, releasing, ran) = (vcpu.acquisitions.len(), vcpu.releasing, vcpu.runs());
         for i in 0..count {
