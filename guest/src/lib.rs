@@ -6,6 +6,7 @@
 
 pub mod dispatch;
 pub mod machine;
+pub mod native;
 pub mod task;
 pub mod trace;
 pub mod work;

@@ -136,7 +136,7 @@ pub struct Torture {
 /// Preemption on demand: somebody is held off its CPU now and then.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Preempt {
-    /// Who.
+    /// Which vCPU.
     pub whom: Whom,
     /// For how long, ns; less than 2^32.
     pub ns: u32,
@@ -144,13 +144,13 @@ pub struct Preempt {
     pub share: f64,
 }
 
-/// Who is held off its CPU.
+/// Which vCPU is held off its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Whom {
-    /// Whoever has just taken a lock.
+    /// One that has just taken a lock.
     Holder,
-    /// Whoever has just become next in line.
+    /// One that has just become next in line.
     NextWaiter,
 }
 
@@ -339,7 +339,7 @@ pub struct Workload {
     /// How unevenly they are chosen: the exponent of a Zipf distribution; 0: all alike.
     #[serde(default)]
     pub skew: f64,
-    /// Who reads and who writes.
+    /// Which acquisitions read and which write.
     #[serde(default)]
     pub mix: Mix,
     /// Contexts of each vCPU, one interrupting the other; 1: no interrupts.
@@ -347,7 +347,7 @@ pub struct Workload {
     pub contexts: u32,
 }
 
-/// Who reads and who writes.
+/// Which acquisitions read and which write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mix {

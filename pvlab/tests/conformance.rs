@@ -15,7 +15,7 @@ use vmm::VmmError;
 
 const VCPUS: usize = 3;
 
-/// Who takes part.
+/// The vCPUs that take part.
 #[derive(Clone, Copy, Debug)]
 struct Crew {
     vcpus: usize,

@@ -3,23 +3,14 @@
 
 #![allow(clippy::unwrap_used)] // A test fails by panicking.
 
+mod support;
+
 use abi::{MAX_TASKS, Params, TaskArea, VcpuState, Workload, phase};
 use host::Notice;
 use std::mem::offset_of;
 use std::time::{Duration, Instant};
-use vmm::{Config, Cpl, Vm, VmmError};
-
-fn kvm_is_here() -> bool {
-    match vmm::check_host(2) {
-        Ok(()) => true,
-        Err(VmmError::NoKvm | VmmError::NoPermission) => {
-            let line = "=".repeat(60);
-            eprintln!("{line}\nSKIPPED: no usable /dev/kvm, no guest was run\n{line}");
-            false
-        }
-        Err(e) => panic!("KVM is here but unusable: {e}"),
-    }
-}
+use support::kvm_is_here;
+use vmm::{Config, Cpl, Vm};
 
 /// Runs a relay to its end; the turns that each task has had, and switches of all vCPUs.
 fn relay(vcpus: usize, tasks: usize, rounds: u64) -> Vec<u64> {

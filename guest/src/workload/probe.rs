@@ -4,7 +4,7 @@
 
 use super::{current_phase, start, wait_for_stop};
 use crate::machine::VcpuAreaExt as _;
-use crate::machine::native;
+use crate::machine::area;
 use crate::{Machine, work};
 use abi::{Counter, VcpuArea, phase};
 use core::sync::atomic::Ordering::{Acquire, Release};
@@ -52,7 +52,7 @@ fn kick_others<M: Machine>(vcpu: &VcpuArea, settle: u64) {
     if vcpu.header().params.vcpus < 2 {
         return;
     }
-    let other = native::area::<M>(1);
+    let other = area::<M>(1);
     for _ in 0..TRIALS {
         M::work(settle);
         timed(HIST_YIELD, &|| M::yield_to(1));
@@ -69,7 +69,7 @@ fn kick_others<M: Machine>(vcpu: &VcpuArea, settle: u64) {
 }
 
 fn be_kicked<M: Machine>(vcpu: &VcpuArea) {
-    let word = &native::area::<M>(0).kicked_at;
+    let word = &area::<M>(0).kicked_at;
     let mut seen = 0;
     for _ in 0..TRIALS {
         let kicked = loop {

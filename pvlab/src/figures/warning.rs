@@ -299,7 +299,7 @@ pub(crate) fn of_summary(
 /// Most starving vCPUs that a warning names.
 const NAMED: usize = 8;
 
-/// Who starved; `rounds`: there are several runs.
+/// Tells which vCPUs starved; `rounds`: there are several runs.
 pub(crate) fn starving(all: &[Starving], rounds: bool) -> String {
     let each = all.iter().take(NAMED).map(|starving| {
         let Starving {

@@ -5,7 +5,7 @@
 use super::{RunningVm, Started, unknown_of_threads};
 use crate::record::Unknown;
 use abi::{Counter, HostStep, Params, VcpuArea, VcpuState, flags};
-use guest::machine::{VcpuAreaExt as _, native, vcpu_at};
+use guest::machine::{VcpuAreaExt as _, area, vcpu_at};
 use guest::{Machine, workload};
 use host::yielding::Target;
 use host::{HostError, HostNote, Notes, Notice, Region, clock, thread};
@@ -85,7 +85,7 @@ unsafe impl<const TRACE: bool> Platform for HostThread<TRACE> {
         let vcpu = Self::vcpu();
         vcpu.count(Counter::Kicks, 1);
         if vcpu.header().params.flags & flags::DROP_KICKS == 0 {
-            wake(&native::area::<Self>(cpu).kick_token);
+            wake(&area::<Self>(cpu).kick_token);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Who takes which lock, and how: from [`MixArgs`] to the workload, or why it makes no sense.
+//! From [`MixArgs`] to the workload: which vCPUs take which lock and how, or why that makes no sense.
 
 use super::args::{Common, MixArgs};
 use super::error::Usage;

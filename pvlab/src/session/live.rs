@@ -1,4 +1,4 @@
-//! Who is preempted right now, and how often a holder is: for the live view.
+//! Which vCPUs are preempted right now, and how often a holder is: for the live view.
 //!
 //! Context switches are recorded by the kernel; whether a vCPU that lost its CPU holds a lock is seen
 //! from the owner beside the lock, which cannot change while its holder is away. So every preemption

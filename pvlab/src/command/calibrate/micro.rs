@@ -168,7 +168,7 @@ mod tests {
             eprintln!("SKIPPED: it takes two CPUs");
             return;
         };
-        // Who is descheduled between two batches must not miss anything.
+        // A thread that is descheduled between two batches must not miss anything.
         for _ in 0..20 {
             assert!(transfer_ns([a, b]).unwrap() > 0.0);
         }

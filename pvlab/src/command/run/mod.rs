@@ -153,7 +153,7 @@ struct Watcher<'a> {
     phase: &'static str,
     lines: Lines,
     report_on_stdout: bool,
-    /// Whoever read standard output has had enough.
+    /// The reader of standard output has gone away.
     closed: bool,
     /// The live view, instead of lines.
     live: Option<LiveView>,
@@ -199,7 +199,7 @@ impl Observer for Watcher<'_> {
         if let Some(view) = &mut self.live {
             let text = view.draw(self.scenario, interval);
             self.progress.suspend(|| {
-                // Who has closed standard error does not want to see it.
+                // Whether it can be written does not matter: a closed standard error means that nobody reads it.
                 let _ = io::stderr().write_all(text.as_bytes());
             });
             return;

@@ -306,7 +306,7 @@ struct Watcher {
     /// Lines go to standard output as they come, as part of the report.
     live: bool,
     legacy: bool,
-    /// Whoever read standard output has had enough.
+    /// The reader of standard output has gone away.
     closed: bool,
 }
 

@@ -22,7 +22,7 @@ const SUSPECT_LOST_AFTER: Duration = Duration::from_millis(500);
 /// the silence, a few time slices: a host that has no time for the vCPUs is no fault of the lock's.
 const FAIR_CHANCE: Duration = Duration::from_millis(12);
 
-/// Who starves, and who gets on.
+/// Tells the vCPUs that starve from those that get on.
 pub(crate) struct Watch {
     spells: Vec<Spell>,
     /// The CPU time of each vCPU's thread when the lock came under suspicion.

@@ -65,7 +65,7 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
     }
     let format = Format::from(args.account);
     if format == Format::Table && !trace_on_stdout {
-        // Who wants no more than this line need not wait for the rest.
+        // A reader who wants no more than this line need not wait for the rest.
         show(
             destination.as_ref(),
             &format!("{}\n", report::headline(&context, &scenario)),

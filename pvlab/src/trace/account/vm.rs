@@ -195,7 +195,7 @@ impl VmTracker {
         }
     }
 
-    /// Who may hold the lock that looks free.
+    /// The vCPU that may hold the lock, which looks free.
     fn suspect(&self, l: u16) -> Option<u16> {
         let lock = &self.locks[usize::from(l)];
         // If nobody can take it, that it is not taken proves nothing.

@@ -1,6 +1,7 @@
 //! Random timelines of vCPUs that acquire locks as the real ones do, compared with the reference.
 
 use super::reference::Reference;
+use crate::figures::stats::Random;
 use crate::trace::account::{Accountant, Part, Parts, Setup, VmSetup};
 use crate::trace::{Event, Place, What};
 use abi::{ExitReason, HostStep, SwitchKind};
@@ -10,16 +11,11 @@ use pvlock::trace::How;
 
 const LOCKS: u16 = 3;
 
-/// splitmix64.
-struct Rng(u64);
+struct Rng(Random);
 
 impl Rng {
     fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % n
+        self.0.bits() % n
     }
 
     fn one_in(&mut self, n: u64) -> bool {
@@ -79,7 +75,7 @@ impl World {
     fn events(kind: LockKind, vcpus: u16, seed: u64, steps: usize) -> Vec<Event> {
         let mut world = Self {
             kind,
-            rng: Rng(seed),
+            rng: Rng(Random::new(seed)),
             now: 0,
             locks: (0..LOCKS).map(|_| Lock::default()).collect(),
             vcpus: Vec::new(),
