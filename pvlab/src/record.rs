@@ -1,6 +1,7 @@
 //! What a run yielded. Nothing here, nor downstream of it, knows which machine made it.
 
 use crate::limits::Limits;
+pub use crate::machine::Unknown;
 use crate::scenario::Scenario;
 use guest::abi::Counter;
 use guest::hist::{BUCKETS, bucket_values};
@@ -54,15 +55,6 @@ pub struct Surroundings {
     /// How many of the scenario's CPUs other processes had on average, a hypervisor under the host among
     /// them; `None` if that is unknown, or the measurement was too short to tell (400 ms).
     pub others_cpus: Option<f64>,
-}
-
-/// Something that could not be found out. Figures that rest on it are `None`, not 0.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unknown {
-    /// What.
-    pub what: String,
-    /// Why, and what helps.
-    pub why: String,
 }
 
 /// A time in which nothing of this process had a CPU.

@@ -53,7 +53,7 @@ impl OfferArgs {
         }
         let patched = |lock: &&Lock| lock.dispatch == Dispatch::Patched;
         match resolved.iter().find(patched) {
-            Some(lock) if machine != MachineKind::Kvm => Err(Usage::NothingToPatch {
+            Some(lock) if !machine.facts().kvm => Err(Usage::NothingToPatch {
                 lock: lock.name(),
                 machine: machine.name(),
             }),

@@ -37,7 +37,7 @@ pub(crate) fn with_control<T>(
     f: impl FnOnce(&mut Control) -> Result<T, RunError>,
 ) -> Result<T, RunError> {
     ending::heed();
-    let simulated = machine == MachineKind::Simulated;
+    let simulated = machine.is_simulated();
     let control = if simulated { &SIMULATED } else { &REAL };
     control.with_borrow_mut(|control| match control {
         Some(control) => f(control),

@@ -40,12 +40,6 @@ pub enum RunError {
     /// A machine failed.
     #[error(transparent)]
     Machine(#[from] MachineError),
-    /// There is no such simulated machine.
-    #[error(transparent)]
-    Spec(#[from] sim::SpecError),
-    /// The simulated machine cannot have these VMs.
-    #[error(transparent)]
-    Simulation(#[from] sim::SimError),
     /// The region could not be read.
     #[error(transparent)]
     Region(#[from] RegionError),

@@ -10,6 +10,7 @@ mod control;
 mod counted;
 mod error;
 mod intervals;
+mod launch;
 mod live;
 mod measure;
 mod room;
@@ -19,6 +20,7 @@ mod stop;
 mod surroundings;
 mod tasks;
 mod warm_up;
+mod weights;
 
 use crate::record::Record;
 use crate::scenario::{MachineKind, Scenario};
@@ -37,10 +39,7 @@ pub(crate) use snapshot::{entries, longest_wait, ns};
 /// How often to look at a run while it goes on. Each look takes a CPU from a vCPU for a moment, unless
 /// the machine is simulated; that works in between, and a Ctrl-C waits so long.
 pub(crate) const fn look_every(machine: MachineKind) -> Duration {
-    Duration::from_millis(match machine {
-        MachineKind::Kvm | MachineKind::Threads => 100,
-        MachineKind::Simulated => 1,
-    })
+    Duration::from_millis(if machine.is_simulated() { 1 } else { 100 })
 }
 
 /// Is told how a run goes.

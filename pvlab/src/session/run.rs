@@ -4,9 +4,9 @@ use super::absence::{Absences, Found};
 use super::counted::Kinds;
 use super::snapshot::{VmSnapshot, to_f64};
 use super::surroundings::Counts;
-use super::{RunError, Stuck};
-use crate::machine::{self, MachineError, Noise, RunningVm};
-use crate::scenario::{MachineKind, Scenario};
+use super::{RunError, Stuck, launch};
+use crate::machine::{MachineError, Noise, RunningVm};
+use crate::scenario::Scenario;
 use crate::trace::Collector;
 use abi::{Costs, Task, VcpuArea};
 use host::Notice;
@@ -54,19 +54,14 @@ impl<'a> Run<'a> {
     ) -> Result<Self, RunError> {
         scenario.check()?;
         let records = collector.as_ref().map_or(0, |c| c.records());
-        let control = match scenario.machine {
-            MachineKind::Simulated => None,
-            MachineKind::Kvm | MachineKind::Threads => {
-                let threads = scenario.vcpus() + scenario.noise;
-                Some(ControlPlane::begin(
-                    threads.div_ceil(scenario.cpus.len().max(1)),
-                ))
-            }
-        };
+        let control = (!scenario.machine.is_simulated()).then(|| {
+            let threads = scenario.vcpus() + scenario.noise;
+            ControlPlane::begin(threads.div_ceil(scenario.cpus.len().max(1)))
+        });
         let launched = Instant::now();
         let mut vms = Vec::new();
         let mut first = 0;
-        for (machine, events) in machine::start(scenario, records)? {
+        for (machine, events) in launch::start(scenario, records)? {
             let vcpus = machine.region().layout().vcpus();
             let now = machine.now();
             let since_launch =
@@ -103,12 +98,10 @@ impl<'a> Run<'a> {
     /// Lets threads that compete for the CPUs begin.
     pub(super) fn make_noise(&mut self) -> Result<(), RunError> {
         // A simulated machine has its own.
-        let noise = match self.scenario.machine {
-            MachineKind::Simulated => 0,
-            MachineKind::Kvm | MachineKind::Threads => self.scenario.noise,
-        };
-        let noise = Noise::start(noise, &self.scenario.cpus).map_err(RunError::Noise)?;
-        self.noise = Some(noise);
+        if !self.scenario.machine.is_simulated() {
+            let noise = Noise::start(self.scenario.noise, &self.scenario.cpus);
+            self.noise = Some(noise.map_err(RunError::Noise)?);
+        }
         Ok(())
     }
 
@@ -267,12 +260,10 @@ impl<'a> Run<'a> {
 
 /// CPUs that can be used at the same time by what runs; 0 if it is simulated.
 fn usable_cpus(scenario: &Scenario) -> usize {
-    match scenario.machine {
-        MachineKind::Simulated => 0,
-        MachineKind::Kvm | MachineKind::Threads => {
-            scenario.cpus.len().min(scenario.vcpus() + scenario.noise)
-        }
+    if scenario.machine.is_simulated() {
+        return 0;
     }
+    scenario.cpus.len().min(scenario.vcpus() + scenario.noise)
 }
 
 pub(super) fn machines(vms: &[Watched]) -> Vec<&dyn RunningVm> {

@@ -11,7 +11,6 @@
 
 use super::RunError;
 use super::run::{POLL, Run, done};
-use crate::scenario::MachineKind;
 use abi::{Task, phase};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -40,13 +39,13 @@ impl Run<'_> {
             vm.last_progress = last_progress;
         }
         self.kick_all()?;
-        let grace = match (self.scenario.machine, interrupted) {
+        let grace = match (self.scenario.machine.is_simulated(), interrupted) {
             // A machine that was interrupted stands still.
-            (MachineKind::Simulated, true) => return Ok(()),
+            (true, true) => return Ok(()),
             // Nobody has to wait for virtual time.
-            (MachineKind::Simulated, false) => None,
-            (_, false) => Some(GRACE),
-            (_, true) => Some(GRACE_OF_INTERRUPTED),
+            (true, false) => None,
+            (false, false) => Some(GRACE),
+            (false, true) => Some(GRACE_OF_INTERRUPTED),
         };
         let begun = Instant::now();
         loop {

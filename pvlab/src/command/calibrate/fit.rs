@@ -266,7 +266,7 @@ fn at_two(scenario: &Scenario, lock: LockKind) -> Scenario {
 /// The same scenario on a simulated machine, on as many of its CPUs, counted from the first.
 pub(crate) fn twin(real: &Scenario, simulated: Simulated, duration: Duration) -> Scenario {
     Scenario {
-        machine: MachineKind::Simulated,
+        machine: Simulated::KIND,
         simulated: Some(simulated),
         cpus: (0..real.cpus.len()).collect(),
         length: Length::Duration(duration),

@@ -112,12 +112,8 @@ fn examine() -> Result<Findings, DoctorError> {
     } else {
         None
     };
-    let mut machines = vec![MachineKind::Threads];
-    if kvm.is_some() {
-        machines.insert(0, MachineKind::Kvm);
-    }
     let mut costs = Vec::new();
-    for machine in machines {
+    for machine in MachineKind::of_the_host().filter(|m| kvm.is_some() || !m.facts().kvm) {
         for cpus in measure::placements(&host) {
             costs.push(measure::costs(machine, cpus)?);
         }
@@ -195,7 +191,7 @@ fn consequences(
                 "No KVM statistics (Linux 5.14 has them): exits are the VMM's count only.".into(),
             );
         }
-        let there = costs.iter().find(|c| c.machine == MachineKind::Kvm);
+        let there = costs.iter().find(|c| c.machine.facts().kvm);
         if let Some((halt, kick)) = there.and_then(|c| c.halt.p50_ns.zip(c.kick_to_run.p50_ns)) {
             found.push(format!(
                 "A halt that ends in a kick costs the waiter at least {:.1} us here: waits much shorter \

@@ -17,7 +17,7 @@ use crate::options::progress::Progress;
 use crate::options::request::{Guests, Request, length, request};
 use crate::report::headline::headline;
 use crate::report::{Context, Format};
-use crate::scenario::{Length, MachineKind, Scenario};
+use crate::scenario::{Length, Scenario};
 use crate::session;
 use crate::session::{Interval, LiveVm, Observer, Options};
 use live::LiveView;
@@ -130,7 +130,7 @@ pub(crate) fn carry_out(
 /// How long a run of the scenario ought to take, if it is known.
 pub(crate) fn expected(scenario: &Scenario) -> Option<Duration> {
     match scenario.length {
-        _ if scenario.machine == MachineKind::Simulated => None,
+        _ if scenario.machine.is_simulated() => None,
         // Launching and stopping take about a tenth of a second.
         Length::Duration(duration) => {
             Some(duration + scenario.warm_up + Duration::from_millis(100))

@@ -249,7 +249,7 @@ fn torture_request(args: &TortureArgs, host: &Host) -> Result<(Request, Torture)
         }
         .into());
     }
-    if how.writer_fifo && first.machine == MachineKind::Simulated {
+    if how.writer_fifo && first.machine.is_simulated() {
         return Err(Usage::OnlyReal("--writer-fifo").into());
     }
     let shuffled = cpus > 1 && !how.shuffle_interval.is_zero();
@@ -266,12 +266,10 @@ fn torture_request(args: &TortureArgs, host: &Host) -> Result<(Request, Torture)
 
 /// Nobody but its hypervisor moves the vCPUs of a simulated machine.
 fn shuffle_interval(args: &TortureArgs, machine: MachineKind) -> Result<Duration, Usage> {
-    match (machine, args.shuffle_interval) {
-        (MachineKind::Simulated, Some(interval)) if !interval.is_zero() => {
-            Err(Usage::OnlyReal("--shuffle-interval"))
-        }
-        (MachineKind::Simulated, _) => Ok(Duration::ZERO),
-        (MachineKind::Kvm | MachineKind::Threads, given) => Ok(given.unwrap_or(SHUFFLE_INTERVAL)),
+    match (machine.is_simulated(), args.shuffle_interval) {
+        (true, Some(interval)) if !interval.is_zero() => Err(Usage::OnlyReal("--shuffle-interval")),
+        (true, _) => Ok(Duration::ZERO),
+        (false, given) => Ok(given.unwrap_or(SHUFFLE_INTERVAL)),
     }
 }
 

@@ -9,7 +9,6 @@ use crate::report::doc::{Block, render};
 use crate::report::headline::headline;
 use crate::report::human::{plural, share, time};
 use crate::report::{Context, Format, Machine, to_json};
-use crate::scenario::MachineKind;
 use crate::selection::SlowPath;
 use serde::Serialize;
 use std::time::Duration;
@@ -170,9 +169,10 @@ impl TortureReport {
                     1 => "1 thread was".to_owned(),
                     n => format!("{n} threads were"),
                 },
-                match record.scenario.machine {
-                    MachineKind::Kvm | MachineKind::Simulated => "stopped while waiting",
-                    MachineKind::Threads => "not waited for",
+                if record.scenario.machine.facts().ends_waiters {
+                    "stopped while waiting"
+                } else {
+                    "not waited for"
                 }
             )),
             None => {}

@@ -19,7 +19,7 @@ use crate::options::request::{Guests, Request, request};
 use crate::record::{Record, absent};
 use crate::report;
 use crate::report::{Context, Format};
-use crate::scenario::{Length, MachineKind, Scenario};
+use crate::scenario::{Length, Scenario};
 use crate::selection::SlowPath;
 use crate::session;
 use crate::session::{Observer, Options};
@@ -194,7 +194,7 @@ fn header(context: &Context, scenario: &Scenario) -> Header {
     Header {
         scenario: serde_json::to_value(scenario).unwrap_or_default(),
         machine: format!("{} ({})", scenario.machine_name(), context.machine_reason),
-        simulated: scenario.machine == MachineKind::Simulated,
+        simulated: scenario.machine.is_simulated(),
         switches: true,
         vms: scenario
             .vms
@@ -228,7 +228,7 @@ fn setup(scenario: &Scenario) -> Setup {
     });
     Setup {
         vms: vms.collect(),
-        simulated: scenario.machine == MachineKind::Simulated,
+        simulated: scenario.machine.is_simulated(),
     }
 }
 
