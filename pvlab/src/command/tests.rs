@@ -266,6 +266,7 @@ fn interval_lines_name_the_vm_and_units() {
         at_s: 1.5,
         length_s: 0.5,
         vms: vec![vm],
+        live: Vec::new(),
     };
     let lines = interval_lines(&fixture::scenario(LockKind::Tas), &interval);
     assert_eq!(lines.len(), 1);

@@ -8,12 +8,13 @@ use super::run::{Run, done, machines, seconds};
 use super::snapshot;
 use super::snapshot::{VmSnapshot, ns, to_f64};
 use super::surroundings::Counts;
-use super::{LiveVm, Observer, Options, RunError, look_every, tasks};
+use super::{Observer, Options, RunError, look_every, tasks};
 use crate::record::{Absence, Record, Start, VmRecord};
 use crate::scenario::Length;
 use crate::trace::collect::COLLECT_EVERY;
 use abi::{VcpuArea, phase};
 use std::mem::offset_of;
+use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, interval_at, sleep_until};
@@ -33,14 +34,14 @@ impl Run<'_> {
         self.snapshots()
     }
 
-    /// Waits until the measurement is over, which began at `begun`.
+    /// Waits until the measurement is over, which began at `begun`; a break if the observer ended it.
     pub(super) async fn measure(
         &mut self,
         begun: Instant,
         options: &Options,
         observer: &mut dyn Observer,
         reporter: &mut Intervals,
-    ) -> Result<(), RunError> {
+    ) -> Result<ControlFlow<()>, RunError> {
         let duration = match self.scenario.length {
             Length::Duration(duration) => Some(duration),
             Length::Iterations(_) => None,
@@ -72,22 +73,21 @@ impl Run<'_> {
                     if postpone(&mut end, self.notice_absence()) {
                         continue;
                     }
-                    return Ok(());
+                    return Ok(ControlFlow::Continue(()));
                 }
                 _ = intervals.tick() => {
                     // The last interval ends with the measurement.
                     if duration.is_some_and(|all| begun.elapsed() + AT_ONCE >= all) {
                         continue;
                     }
-                    if let Some(live) = &mut live {
-                        let vms = (0..self.vms.len()).map(|vm| {
-                            let (holder_preemptions, preempted) = live.take(vm)?;
-                            Some(LiveVm { holder_preemptions, preempted })
-                        });
-                        observer.live(&vms.collect::<Vec<_>>());
-                    }
+                    let seen = live.as_mut().map(|live| {
+                        (0..self.vms.len()).map(|vm| live.take(vm)).collect()
+                    });
                     postpone(&mut end, self.notice_absence());
-                    reporter.report(&self.vms, &self.absences, observer)?;
+                    let seen = seen.unwrap_or_default();
+                    if reporter.report(&self.vms, &self.absences, seen, observer)?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
                 }
                 _ = live_looks.tick() => {
                     if let Some(live) = &mut live {
@@ -100,7 +100,7 @@ impl Run<'_> {
                     postpone(&mut end, self.notice_absence());
                     self.watch()?;
                     if self.all_done()? {
-                        return Ok(());
+                        return Ok(ControlFlow::Continue(()));
                     }
                     if let Some(duration) = duration {
                         let measured = begun.elapsed().saturating_sub(self.absences.lost());

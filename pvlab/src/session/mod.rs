@@ -25,6 +25,7 @@ mod weights;
 use crate::record::Record;
 use crate::scenario::{MachineKind, Scenario};
 use crate::trace::Collector;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 pub use error::{RunError, Stuck};
@@ -42,15 +43,15 @@ pub(crate) const fn look_every(machine: MachineKind) -> Duration {
     Duration::from_millis(if machine.is_simulated() { 1 } else { 100 })
 }
 
-/// Is told how a run goes.
-pub trait Observer {
+/// Is told how a run goes. `I`: what there is to tell of a statistics interval.
+pub trait Observer<I = Interval> {
     /// Called when the phase changes: "launching", "warming up", "measuring", "stopping".
     fn phase(&mut self, _phase: &'static str) {}
-    /// Called at each statistics interval of the measurement, if the caller asked for them.
-    fn interval(&mut self, _interval: &Interval) {}
-    /// Called before each [`Observer::interval`] of a live view, with an entry for each VM; `None` where
-    /// context switches cannot be recorded.
-    fn live(&mut self, _vms: &[Option<LiveVm>]) {}
+    /// Called at each statistics interval of the measurement, if the caller asked for them. A break ends the
+    /// run, as if it had been interrupted.
+    fn interval(&mut self, _interval: &I) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
     /// Called about every 100 ms while measuring, with the share of the measurement done (0..=1).
     fn progress(&mut self, _done: f64) {}
 }
@@ -66,6 +67,8 @@ pub struct Interval {
     pub without_cpu_s: f64,
     /// One for each VM of the scenario.
     pub vms: Vec<IntervalVm>,
+    /// For a live view, the same; `None` where context switches cannot be recorded.
+    pub live: Vec<Option<LiveVm>>,
 }
 
 /// What a VM did in an interval.

@@ -109,7 +109,8 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
         destination.as_ref(),
     )?;
     drop(progress);
-    if ending::has_reader_left() {
+    let unread = trace_on_stdout && end.is_none() && lost.is_none();
+    if unread || ending::has_reader_left() {
         return Ok(DONE);
     }
     tracing::info!(events = merged.events, elapsed = ?begun.elapsed(), "merged");
