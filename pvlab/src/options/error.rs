@@ -48,6 +48,7 @@ impl Ends for session::RunError {
     }
 }
 
+impl Ends for session::costs::CostError {}
 impl Ends for output::OutputError {}
 impl Ends for sink::WriteError {}
 impl Ends for read::ReadError {}

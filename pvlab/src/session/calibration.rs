@@ -27,7 +27,7 @@ impl Run<'_> {
         })
         .await?;
         if let Some(costs) = &found {
-            for vm in &self.vms {
+            for vm in self.vms.iter() {
                 vm.machine.region().set_calibration(costs)?;
             }
         }

@@ -36,7 +36,6 @@ pub(crate) fn with_control<T>(
     machine: MachineKind,
     f: impl FnOnce(&mut Control) -> Result<T, RunError>,
 ) -> Result<T, RunError> {
-    ending::heed();
     let simulated = machine.is_simulated();
     let control = if simulated { &SIMULATED } else { &REAL };
     control.with_borrow_mut(|control| match control {
@@ -98,6 +97,7 @@ impl Control {
         observer: &mut dyn Observer,
         collector: Option<&mut Collector>,
     ) -> Result<Record, RunError> {
+        ending::heed();
         self.carry_out(async |mut signalled| {
             observer.phase("launching");
             let mut run = Run::launch(scenario, collector)?;

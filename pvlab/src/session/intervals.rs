@@ -3,8 +3,8 @@
 
 use super::absence::Absences;
 use super::counted::Counted;
-use super::run::{Watched, seconds};
 use super::snapshot::{VmSnapshot, to_f64};
+use super::vms::{Watched, seconds};
 use super::{Interval, IntervalVm, LiveVm, Observer};
 use crate::machine::RunningVm;
 use crate::record::Record;

@@ -4,7 +4,7 @@
 //! from the owner beside the lock, which cannot change while its holder is away. So every preemption
 //! of a holder that lasts at least [`LOOK_EVERY`] is found; shorter ones may be missed.
 
-use super::run::Watched;
+use super::vms::Watched;
 use super::{LiveVm, RunError};
 use crate::machine::Switches;
 use abi::SwitchKind;

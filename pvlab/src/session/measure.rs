@@ -4,10 +4,11 @@ use super::absence::Found;
 use super::calibration;
 use super::intervals::Intervals;
 use super::live::{LOOK_EVERY, Live};
-use super::run::{Run, done, machines, seconds};
+use super::run::Run;
 use super::snapshot;
 use super::snapshot::{VmSnapshot, ns, to_f64};
 use super::surroundings::Counts;
+use super::vms::seconds;
 use super::{Observer, Options, RunError, look_every, tasks};
 use crate::record::{Absence, Record, Start, VmRecord};
 use crate::scenario::Length;
@@ -28,7 +29,7 @@ impl Run<'_> {
         self.host = Counts::take(self.scenario);
         // The trace is of what is counted: nothing that takes time comes between.
         if let Some(collector) = &mut self.collector {
-            collector.begin(&machines(&self.vms));
+            collector.begin(&self.vms.machines());
         }
         self.enter(phase::MEASURE)?;
         self.snapshots()
@@ -96,10 +97,10 @@ impl Run<'_> {
                 }
                 _ = collections.tick() => self.collect()?,
                 _ = looks.tick() => {
-                    self.listen()?;
+                    self.vms.listen()?;
                     postpone(&mut end, self.notice_absence());
                     self.watch()?;
-                    if self.all_done()? {
+                    if self.vms.all_done()? {
                         return Ok(ControlFlow::Continue(()));
                     }
                     if let Some(duration) = duration {
@@ -153,7 +154,7 @@ impl Run<'_> {
         }
         let host = self.host.zip(Counts::take(self.scenario));
         let mut unknown = Vec::new();
-        for vm in &self.vms {
+        for vm in self.vms.iter() {
             for new in vm.machine.unknown() {
                 // Said once, whatever the number of VMs.
                 if !unknown.contains(&new) {
@@ -164,7 +165,7 @@ impl Run<'_> {
         self.stop(interrupted).await?;
 
         if let Some(collector) = &mut self.collector {
-            collector.end(ended, &machines(&self.vms))?;
+            collector.end(ended, &self.vms.machines())?;
         }
 
         let mut vms = Vec::new();
@@ -215,7 +216,7 @@ impl Run<'_> {
         let mut longest: f64 = 0.0;
         for (i, vm) in self.vms.iter().enumerate() {
             let mut end = to[i].at;
-            if self.scenario.length.iterations() > 0 && done(vm)? {
+            if self.scenario.length.iterations() > 0 && vm.done()? {
                 end = 0;
                 for vcpu in 0..vm.machine.region().layout().vcpus() {
                     let field = offset_of!(VcpuArea, finished);
@@ -242,7 +243,7 @@ impl Run<'_> {
 
     pub(super) fn first_acquisition_ms(&self) -> Result<Option<f64>, RunError> {
         let mut first = f64::INFINITY;
-        for vm in &self.vms {
+        for vm in self.vms.iter() {
             for vcpu in 0..vm.machine.region().layout().vcpus() {
                 let field = offset_of!(VcpuArea, first_acquisition);
                 let at = vm.machine.region().vcpu_word(vcpu, field)?;

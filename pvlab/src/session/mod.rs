@@ -7,6 +7,7 @@
 mod absence;
 mod calibration;
 mod control;
+pub(crate) mod costs;
 mod counted;
 mod error;
 mod intervals;
@@ -19,6 +20,7 @@ mod snapshot;
 mod stop;
 mod surroundings;
 mod tasks;
+mod vms;
 mod warm_up;
 mod weights;
 
@@ -34,8 +36,9 @@ pub(crate) use absence::Found;
 pub(crate) use measure::postpone;
 
 pub(crate) use control::with_control;
-pub(crate) use run::{POLL, Run, Watched};
+pub(crate) use run::{POLL, Run};
 pub(crate) use snapshot::{entries, longest_wait, ns};
+pub(crate) use vms::Watched;
 
 /// How often to look at a run while it goes on. Each look takes a CPU from a vCPU for a moment, unless
 /// the machine is simulated; that works in between, and a Ctrl-C waits so long.

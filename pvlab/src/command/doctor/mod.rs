@@ -7,13 +7,11 @@ use crate::host::{Device, Host};
 use crate::options::args::ShortFormatArg;
 use crate::report::Format;
 use crate::scenario::MachineKind;
+use crate::session::costs::{Cost, CostError, Costs, costs};
 use clap::Args;
 use serde::Serialize;
 use std::path::PathBuf;
 use vmm::switches::SwitchRecorder;
-
-pub(crate) use measure::DoctorError;
-pub(crate) use measure::costs;
 
 /// What was found.
 #[derive(Debug, Serialize)]
@@ -57,45 +55,11 @@ pub(crate) struct KvmFindings {
     pub task_switch: Cost,
 }
 
-/// What halts, kicks, yields and tasks cost.
-#[derive(Debug, Serialize)]
-pub(crate) struct Costs {
-    /// The machine.
-    pub machine: MachineKind,
-    /// Host CPUs of the kicker and the kicked.
-    pub cpus: [usize; 2],
-    /// Out of the guest and in again: a halt whose kick is already there.
-    pub halt: Cost,
-    /// Sending a kick to a vCPU that runs.
-    pub kick_running: Cost,
-    /// Sending a kick to a vCPU that is halted.
-    pub kick_halted: Cost,
-    /// From sending the kick to running again.
-    pub kick_to_run: Cost,
-    /// A directed yield to a halted vCPU, which is futile: what it costs to find that out.
-    pub yield_to: Cost,
-    /// Waking a task that is blocked on another vCPU: what the waker spends.
-    pub task_wake: Cost,
-    /// From waking it to its running again.
-    pub task_wake_to_run: Cost,
-}
-
-/// A distribution in short.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Cost {
-    /// Median, ns; `None` of no trials.
-    pub p50_ns: Option<u64>,
-    /// 99th percentile, ns.
-    pub p99_ns: Option<u64>,
-    /// Times it was measured.
-    pub trials: u64,
-}
-
 /// Examines the host and renders the findings.
 ///
 /// # Errors
 /// If a throw-away VM, or threads, could not be run though they should.
-pub(crate) fn run(format: Format) -> Result<String, DoctorError> {
+pub(crate) fn run(format: Format) -> Result<String, CostError> {
     let findings = examine()?;
     Ok(match format {
         Format::Json => render::json(&findings),
@@ -104,23 +68,22 @@ pub(crate) fn run(format: Format) -> Result<String, DoctorError> {
     })
 }
 
-fn examine() -> Result<Findings, DoctorError> {
+fn examine() -> Result<Findings, CostError> {
     let host = Host::examine();
     let kvm_problem = vmm::check_host(2).err().map(|e| e.to_string());
-    let kvm = if kvm_problem.is_none() {
-        Some(measure::kvm(&host)?)
-    } else {
-        None
-    };
-    let mut costs = Vec::new();
+    let guests = MachineKind::of_the_host().find(|machine| machine.facts().kvm);
+    let kvm = (guests.filter(|_| kvm_problem.is_none()))
+        .map(|machine| measure::kvm(machine, &host))
+        .transpose()?;
+    let mut found = Vec::new();
     for machine in MachineKind::of_the_host().filter(|m| kvm.is_some() || !m.facts().kvm) {
         for cpus in measure::placements(&host) {
-            costs.push(measure::costs(machine, cpus)?);
+            found.push(costs(machine, cpus)?);
         }
     }
     let recorder = SwitchRecorder::start(rustix::thread::gettid());
     let switches_problem = recorder.err().map(|e| e.to_string());
-    let mut consequences = consequences(&host, kvm.as_ref(), kvm_problem.as_deref(), &costs);
+    let mut consequences = consequences(&host, kvm.as_ref(), kvm_problem.as_deref(), &found);
     consequences.extend(switches_problem.as_ref().map(|problem| {
         format!(
             "Context switches cannot be recorded ({problem}): a trace knows no preemption, and the live view \
@@ -134,7 +97,7 @@ fn examine() -> Result<Findings, DoctorError> {
         kvm,
         kvm_problem,
         switches_problem,
-        costs,
+        costs: found,
         consequences,
     })
 }

@@ -7,9 +7,10 @@ use super::record::{Counts, Outcome, Thread};
 use super::shuffle::{schedule, shuffle};
 use super::stop::{End, stop, wake_pausing};
 use super::watch::Watch;
+use crate::ending;
 use crate::scenario::{Length, Scenario, Torture};
 use crate::session::{
-    Found, Observer, POLL, Run, RunError, Stuck, entries, longest_wait, look_every, ns, postpone,
+    Found, Observer, Run, RunError, Stuck, entries, longest_wait, look_every, ns, postpone,
     with_control,
 };
 use guest::abi::{Task, phase};
@@ -32,6 +33,7 @@ pub(crate) fn run(
     stat_interval: Duration,
     observer: &mut dyn Observer<Counts>,
 ) -> Result<Outcome, RunError> {
+    ending::heed();
     with_control(scenario.machine, |control| {
         control.carry_out(async |mut signalled| {
             observer.phase("launching");
@@ -39,7 +41,8 @@ pub(crate) fn run(
             tokio::select! {
                 biased;
                 () = &mut signalled => return Err(RunError::Interrupted),
-                prepared = prepared(&mut run) => prepared?,
+                // Without the watchdog: hundreds of them take their time.
+                prepared = run.vms.come_to(Task::Ready) => prepared?,
             }
             schedule(&run, torture)?;
             Test::begin(run, torture, observer)?
@@ -47,15 +50,6 @@ pub(crate) fn run(
                 .await
         })
     })
-}
-
-/// Waits until every vCPU has prepared itself. Without the watchdog: hundreds of them take their time.
-async fn prepared(run: &mut Run<'_>) -> Result<(), RunError> {
-    while !run.all_are(Task::Ready)? {
-        run.listen()?;
-        sleep(POLL).await;
-    }
-    Ok(())
 }
 
 /// A test under way.
@@ -85,7 +79,7 @@ impl<'a> Test<'a> {
         let begun_at = run.vms[0].machine.host_now();
         run.enter(phase::MEASURE)?;
         run.absences.forget();
-        run.kick_all()?;
+        run.vms.kick_all()?;
         Ok(Self {
             run,
             torture,
@@ -143,7 +137,7 @@ impl<'a> Test<'a> {
                     self.shuffles += 1;
                 }
                 _ = looks.tick() => {
-                    self.run.listen()?;
+                    self.run.vms.listen()?;
                     match self.notice_absence()? {
                         None => self.late.look(&self.run, false)?,
                         found => _ = postpone(&mut end, found),

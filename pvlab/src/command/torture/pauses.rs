@@ -85,7 +85,7 @@ impl Pauses {
         let Some(pause) = &mut self.going_on else {
             return Ok(());
         };
-        if pause.everybody.is_none() && run.all_are(Task::Paused)? {
+        if pause.everybody.is_none() && run.vms.all_are(Task::Paused)? {
             let before = run.vms[0].machine.region().acquisitions()?;
             pause.everybody = Some((Instant::now(), before));
         }

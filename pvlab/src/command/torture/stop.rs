@@ -25,7 +25,7 @@ pub(crate) async fn stop(run: &mut Run<'_>, watch: &mut Watch) -> Result<End, Ru
     run.enter(phase::STOP)?;
     let mut begun = Instant::now();
     loop {
-        run.listen()?;
+        run.vms.listen()?;
         if let Some(found) = run.notice_absence() {
             watch.absent(found.lost);
             begun += found.lost;

@@ -173,7 +173,7 @@ impl Watch {
 
     /// What there is to tell if nobody has made an acquisition for too long.
     pub(crate) fn stuck(&mut self, run: &mut Run<'_>) -> Result<Option<Stuck>, RunError> {
-        let silence = run.silence(0)?;
+        let silence = run.vms[0].silence()?;
         if silence < run.scenario.watchdog / 2 {
             self.suspected = None;
             return Ok(None);
