@@ -1,8 +1,11 @@
 //! The host/guest contract: one region of memory, and doorbells.
 //!
 //! The host lays the region out ([`Layout`]), fills in [`Params`] and starts the vCPUs. From then on
-//! each word has one writer: the host writes [`Control`] (but for one word), a vCPU its own [`VcpuArea`], and the locks
-//! and their [`LockSlot`]s belong to whoever holds the lock. The host may read anything at any time.
+//! each word has one writer: the host writes [`Control`], a vCPU its own [`VcpuArea`], and the locks and their
+//! [`LockSlot`]s belong to the vCPU that holds the lock. The exceptions say so: words by which one vCPU wakes
+//! another or a task ([`VcpuArea::kick_token`], [`RunQueue`], [`TaskArea`]), [`Control::first_done`],
+//! and of a [`VcpuArea`] what KVM ([`StealTime`]) and the host ([`TraceRing::tail`]) write. The host may read
+//! anything at any time.
 //!
 //! All numbers are little-endian; times are in ticks of the TSC unless their name says otherwise.
 //!
@@ -29,13 +32,13 @@ pub use calibration::{Calibration, Costs};
 pub use counter::Counter;
 pub use dispatch::{CallTable, Dispatch};
 pub use doorbell::{Doorbell, EXIT_DONE, EXIT_PANIC, KICK_PAGES};
-pub use host_step::{ExitReason, HostStep, Switch, SwitchKind};
+pub use host_step::{ExitReason, HostDetail, HostStep, Switch, SwitchKind};
 pub use layout::{Layout, NodeWords};
 pub use slot::{Data, Guarded, LOCK_BYTES, LOCK_BYTES_BESIDE_DATA, LockSlot};
 pub use task::{MAX_TASKS, RunQueue, TaskArea, task_state};
 pub use vcpu::{
     ASIDE, HIST_CRITICAL, HIST_OUTSIDE, HIST_READ_WAIT, HIST_SCRATCH, HIST_WAIT, HISTS, LOG_BYTES,
-    Mark, Sampled, StealTime, Task, TraceRing, VcpuArea,
+    Mark, Sampled, StealTime, TraceRing, VcpuArea, VcpuState,
 };
 
 use core::sync::atomic::AtomicU32;
@@ -44,7 +47,7 @@ use core::sync::atomic::AtomicU32;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"PVLABREG");
 
 /// Version of this contract. Raised by every change of layout or meaning.
-pub const VERSION: u64 = 12;
+pub const VERSION: u64 = 13;
 
 macro_rules! params {
     ($($(#[doc = $doc:literal])+ $field:ident,)+) => {
@@ -133,9 +136,9 @@ params! {
 pub mod preempt {
     /// Nobody.
     pub const NOBODY: u64 = 0;
-    /// Whoever has just taken a lock.
+    /// One that has just taken a lock.
     pub const HOLDER: u64 = 1;
-    /// Whoever has just become next in line.
+    /// One that has just become next in line.
     pub const NEXT_WAITER: u64 = 2;
 }
 

@@ -7,19 +7,19 @@
 //! |-------|---------------------------------------|------------------|-----------------|
 //! | 0-31  | ticks since the record before         | bits 6-63 of the clock, in bits 0-57 | events dropped (at most) |
 //! | 32-41 | lock number                           |                  |                 |
-//! | 42-57 | argument (vCPU, ticket)               |                  |                 |
-//! | 58-63 | kind                                  | 62               | 63              |
+//! | 42-57 | detail (vCPU, ticket)                 |                  |                 |
+//! | 58-63 | place in [`TraceEvent::ALL`]          | 62               | 63              |
 //!
 //! A `Time` precedes the first record, and any that comes too long after the one before for 32 bits.
 
-use pvlock::{How, TraceEvent};
+use pvlock::trace::{Detail, How, TraceEvent};
 
 /// Locks that can be told apart in a trace.
 pub const MAX_LOCKS: usize = 1 << LOCK_BITS;
 
 const DELTA_BITS: u32 = 32;
 const LOCK_BITS: u32 = 10;
-const ARG_SHIFT: u32 = DELTA_BITS + LOCK_BITS;
+const DETAIL_SHIFT: u32 = DELTA_BITS + LOCK_BITS;
 const KIND_SHIFT: u32 = 58;
 /// Bits of the clock that an [`Entry::Time`] leaves out.
 pub const TIME_SHIFT: u32 = 6;
@@ -45,54 +45,39 @@ pub enum Entry {
     Gap(u32),
 }
 
-/// Kind and argument of an event.
+/// Stands for no vCPU in the bits of a detail: a vCPU's number is below 2^14.
+const NOBODY: u16 = u16::MAX;
+
+/// The detail of a step as 16 bits.
 #[inline(always)]
-const fn code(event: TraceEvent) -> (u64, u16) {
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "a vCPU's number is below 2^14"
-    )]
-    match event {
-        TraceEvent::Start => (0, 0),
-        TraceEvent::QueuedBehind(None) => (1, 0),
-        TraceEvent::QueuedBehind(Some(cpu)) => (2, cpu as u16),
-        TraceEvent::QueuedWithTicket(ticket) => (3, ticket),
-        TraceEvent::Head => (4, 0),
-        TraceEvent::HaltQueued => (5, 0),
-        TraceEvent::HaltHead => (6, 0),
-        TraceEvent::Woken => (7, 0),
-        TraceEvent::Spurious => (8, 0),
-        TraceEvent::Acquired(how) => (9, how as u16),
-        TraceEvent::Release => (10, 0),
-        TraceEvent::Kick(cpu) => (11, cpu as u16),
-        TraceEvent::Yield(cpu) => (12, cpu as u16),
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a vCPU's number is below 2^14"
+)]
+const fn bits(detail: Detail) -> u16 {
+    match detail {
+        Detail::Nothing => 0,
+        Detail::Behind(None) => NOBODY,
+        Detail::Behind(Some(cpu)) | Detail::Target(cpu) => cpu as u16,
+        Detail::Ticket(ticket) => ticket,
+        Detail::How(how) => how as u16,
     }
 }
 
-const fn event_of(kind: u64, arg: u16) -> Option<TraceEvent> {
-    Some(match kind {
-        0 => TraceEvent::Start,
-        1 => TraceEvent::QueuedBehind(None),
-        2 => TraceEvent::QueuedBehind(Some(arg as u32)),
-        3 => TraceEvent::QueuedWithTicket(arg),
-        4 => TraceEvent::Head,
-        5 => TraceEvent::HaltQueued,
-        6 => TraceEvent::HaltHead,
-        7 => TraceEvent::Woken,
-        8 => TraceEvent::Spurious,
-        9 => TraceEvent::Acquired(match arg {
-            0 => How::Fast,
-            1 => How::Pending,
-            2 => How::Queue,
-            3 => How::Stolen,
-            _ => return None,
-        }),
-        10 => TraceEvent::Release,
-        11 => TraceEvent::Kick(arg as u32),
-        12 => TraceEvent::Yield(arg as u32),
-        _ => return None,
+/// The detail, of the same kind as `like`, that the bits stand for.
+const fn detail_of(like: Detail, bits: u16) -> Option<Detail> {
+    Some(match like {
+        Detail::Nothing => like,
+        Detail::Behind(_) if bits == NOBODY => Detail::Behind(None),
+        Detail::Behind(_) => Detail::Behind(Some(bits as u32)),
+        Detail::Target(_) => Detail::Target(bits as u32),
+        Detail::Ticket(_) => Detail::Ticket(bits),
+        Detail::How(_) if (bits as usize) < How::ALL.len() => Detail::How(How::ALL[bits as usize]),
+        Detail::How(_) => return None,
     })
 }
+
+const _: () = assert!(TraceEvent::ALL.len() <= KIND_TIME as usize);
 
 impl Entry {
     /// The entry as a word of the ring.
@@ -102,9 +87,9 @@ impl Entry {
             Self::Time(ticks) => KIND_TIME << KIND_SHIFT | ticks >> TIME_SHIFT,
             Self::Gap(events) => KIND_GAP << KIND_SHIFT | events as u64,
             Self::Event { delta, lock, event } => {
-                let (kind, arg) = code(event);
+                let (kind, detail) = (event.number() as u64, bits(event.detail()) as u64);
                 let lock = (lock as u64 & ((1 << LOCK_BITS) - 1)) << DELTA_BITS;
-                kind << KIND_SHIFT | (arg as u64) << ARG_SHIFT | lock | delta as u64
+                kind << KIND_SHIFT | detail << DETAIL_SHIFT | lock | delta as u64
             }
         }
     }
@@ -114,21 +99,19 @@ impl Entry {
         clippy::cast_possible_truncation,
         reason = "fields are cut out by shifting"
     )]
-    pub const fn decode(word: u64) -> Option<Self> {
+    pub fn decode(word: u64) -> Option<Self> {
         match word >> KIND_SHIFT {
             KIND_TIME => Some(Self::Time(word << TIME_SHIFT)),
             KIND_GAP => Some(Self::Gap(word as u32)),
-            kind => match event_of(kind, (word >> ARG_SHIFT) as u16) {
-                Some(event) => {
-                    let lock = (word >> DELTA_BITS) as u16 & ((1 << LOCK_BITS) - 1);
-                    Some(Self::Event {
-                        delta: word as u32,
-                        lock,
-                        event,
-                    })
-                }
-                None => None,
-            },
+            kind => {
+                let like = TraceEvent::ALL.get(kind as usize)?;
+                let detail = detail_of(like.detail(), (word >> DETAIL_SHIFT) as u16)?;
+                Some(Self::Event {
+                    delta: word as u32,
+                    lock: (word >> DELTA_BITS) as u16 & ((1 << LOCK_BITS) - 1),
+                    event: like.with(detail),
+                })
+            }
         }
     }
 }
@@ -155,21 +138,14 @@ mod tests {
 
     #[test]
     fn every_entry_survives_the_ring() {
-        let mut events = vec![
-            TraceEvent::Start,
-            TraceEvent::QueuedBehind(None),
+        let mut events = TraceEvent::ALL.to_vec();
+        events.extend([
             TraceEvent::QueuedBehind(Some(0)),
             TraceEvent::QueuedBehind(Some(4095)),
             TraceEvent::QueuedWithTicket(0xffff),
-            TraceEvent::Head,
-            TraceEvent::HaltQueued,
-            TraceEvent::HaltHead,
-            TraceEvent::Woken,
-            TraceEvent::Spurious,
-            TraceEvent::Release,
             TraceEvent::Kick(4095),
             TraceEvent::Yield(1),
-        ];
+        ]);
         events.extend(How::ALL.map(TraceEvent::Acquired));
         for event in events {
             for (delta, lock) in [(0, 0), (u32::MAX, 1023), (77, 5)] {

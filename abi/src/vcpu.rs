@@ -21,10 +21,10 @@ pub const HIST_READ_WAIT: usize = 4;
 /// Longest log message.
 pub const LOG_BYTES: usize = 1024;
 
-/// What a vCPU is doing, in [`VcpuArea::task`].
+/// What a vCPU is doing, in [`VcpuArea::state`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Task {
+pub enum VcpuState {
     /// Not started.
     Off = 0,
     /// Prepared, and waiting for the warm-up.
@@ -37,8 +37,8 @@ pub enum Task {
     Paused = 4,
 }
 
-impl Task {
-    /// The task of that number.
+impl VcpuState {
+    /// The state of that number.
     pub fn from_raw(raw: u32) -> Option<Self> {
         [
             Self::Off,
@@ -48,7 +48,7 @@ impl Task {
             Self::Paused,
         ]
         .into_iter()
-        .find(|t| *t as u32 == raw)
+        .find(|state| *state as u32 == raw)
     }
 }
 
@@ -196,8 +196,8 @@ pub struct VcpuArea {
     /// The operations of its lock, for [`crate::Dispatch::Pointer`]; filled by the vCPU.
     pub table: CallTable,
 
-    /// A [`Task`].
-    pub task: AtomicU32,
+    /// A [`VcpuState`].
+    pub state: AtomicU32,
     /// The context that this vCPU is in: 0, or how many it has interrupted.
     pub context: AtomicU32,
     /// When the acquisition under way began that is not for reading; 0 if there is none, or if

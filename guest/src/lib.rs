@@ -6,12 +6,10 @@
 
 pub mod dispatch;
 pub mod machine;
+pub mod native;
 pub mod task;
 pub mod trace;
 pub mod work;
 pub mod workload;
 
 pub use machine::Machine;
-
-// Until those who say so name the crate itself.
-pub use abi::{self, hist};

@@ -2,15 +2,13 @@
 
 use crate::Machine;
 use crate::machine::{VcpuAreaExt as _, deref};
+use crate::workload::choice::by_chance;
 use crate::workload::nested;
 use abi::ring::{Entry, TIME_SHIFT};
 use abi::{ASIDE, LockSlot, TraceRing, VcpuArea, phase, preempt};
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use pvlock::TraceEvent;
-
-// Until those who say so name the crate itself.
-pub use abi::ring::{Clock, Entry as Record, MAX_LOCKS};
 
 /// Notes `event` of the lock in `lock`, and interrupts the vCPU or holds it off its CPU if chance will
 /// have it.
@@ -66,7 +64,7 @@ pub fn record<M: Machine, L>(lock: &L, event: TraceEvent) {
         }
     }
     match event {
-        // Who is next for a wait lock is not next for the lock.
+        // The vCPU that is next for a wait lock is not next for the lock.
         _ if within => {}
         TraceEvent::Acquired(_) => hold_off::<M>(vcpu, preempt::HOLDER),
         TraceEvent::Head | TraceEvent::QueuedBehind(None) => {
@@ -207,23 +205,6 @@ fn hold_off_sometimes<M: Machine>(vcpu: &VcpuArea) {
         )]
         M::hold_off(params.preempt_ns as u32);
     }
-}
-
-/// True in that share of cases, a multiple of 2^-32.
-pub(crate) fn by_chance(vcpu: &VcpuArea, share: u64) -> bool {
-    // xorshift64 (Marsaglia 2003), seeded by vCPU on its first use.
-    let mut x = match vcpu.trace.chance.load(Relaxed) {
-        0 => {
-            let seed = vcpu.header().params.seed;
-            (seed ^ u64::from(vcpu.cpu + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)) | 1
-        }
-        x => x,
-    };
-    x ^= x << 13;
-    x ^= x >> 7;
-    x ^= x << 17;
-    vcpu.trace.chance.store(x, Relaxed);
-    x >> 32 < share
 }
 
 #[cfg(test)]

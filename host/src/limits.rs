@@ -15,7 +15,7 @@ pub fn raise() {
             current: limit.maximum,
             ..limit
         };
-        // Whoever is refused has what it had, and is told when that is too little.
+        // A process that is refused keeps what it had, and is told when that is too little.
         if let Err(error) = setrlimit(resource, raised) {
             tracing::debug!(?resource, %error, "a soft limit cannot be raised");
         }

@@ -87,7 +87,8 @@ pub(crate) fn heed() {
 /// Whether runs are to end.
 pub(crate) fn asked() -> bool {
     if !ASKED.load(Ordering::Relaxed) && reader_is_gone() {
-        reader_left();
+        READER_LEFT.store(true, Ordering::Relaxed);
+        ASKED.store(true, Ordering::Relaxed);
     }
     ASKED.load(Ordering::Relaxed)
 }
@@ -100,12 +101,6 @@ pub(crate) fn asked_flag() -> &'static AtomicBool {
 /// The command is for those who read standard output: without them it ends.
 pub(crate) fn watch_reader() {
     WATCHED.store(true, Ordering::Relaxed);
-}
-
-/// Writing to standard output has failed: nobody reads it.
-pub(crate) fn reader_left() {
-    READER_LEFT.store(true, Ordering::Relaxed);
-    ASKED.store(true, Ordering::Relaxed);
 }
 
 /// Whether the command ends because nobody reads its output.

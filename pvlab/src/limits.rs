@@ -1,12 +1,12 @@
 //! What keeps this process from its host's CPUs: its cgroup, and how it is scheduled.
 
 use crate::host::parse_cpu_list;
+use host::thread::Scheduling;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
-use vmm::thread::Scheduling;
 
 /// Where cgroups are to be found.
 const CGROUPS: &str = "/sys/fs/cgroup";

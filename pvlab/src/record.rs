@@ -1,9 +1,10 @@
 //! What a run yielded. Nothing here, nor downstream of it, knows which machine made it.
 
 use crate::limits::Limits;
+pub use crate::machine::Unknown;
 use crate::scenario::Scenario;
-use guest::abi::Counter;
-use guest::hist::{BUCKETS, bucket_values};
+use abi::Counter;
+use abi::hist::{BUCKETS, bucket_values};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -33,7 +34,7 @@ pub struct Record {
     pub unknown: Vec<Unknown>,
     /// The run was stopped by a signal before its time.
     pub interrupted: bool,
-    /// What gave the control plane precedence over the vCPUs ([`vmm::sched::Precedence::name`]).
+    /// What gave the control plane precedence over the vCPUs ([`host::sched::Precedence::name`]).
     #[serde(default)]
     pub control_plane: String,
     /// What work, and looking at it, was found to cost before the run, if that was found out.
@@ -54,15 +55,6 @@ pub struct Surroundings {
     /// How many of the scenario's CPUs other processes had on average, a hypervisor under the host among
     /// them; `None` if that is unknown, or the measurement was too short to tell (400 ms).
     pub others_cpus: Option<f64>,
-}
-
-/// Something that could not be found out. Figures that rest on it are `None`, not 0.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unknown {
-    /// What.
-    pub what: String,
-    /// Why, and what helps.
-    pub why: String,
 }
 
 /// A time in which nothing of this process had a CPU.
@@ -333,7 +325,7 @@ impl VcpuRecord {
 /// A distribution of waiting times.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Waits {
-    /// Pairs of bucket number ([`guest::hist`], in ns after conversion of its bounds) and count.
+    /// Pairs of bucket number ([`abi::hist`], in ns after conversion of its bounds) and count.
     pub buckets: Vec<(u16, u64)>,
     /// Frequency of the clock that the buckets count in, kHz.
     pub khz: u64,

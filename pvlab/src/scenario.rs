@@ -8,8 +8,9 @@ pub use bench::{Bench, BenchKind};
 pub use limits::ScenarioError;
 pub use work::{Data, Spread, WorkTime};
 
+pub use crate::machine::{Cpl, MachineKind, SIM_PREFIX, Simulated};
 use crate::selection::Offered;
-use guest::abi::Dispatch;
+use abi::Dispatch;
 use pvlock::LockKind;
 use pvlock::registry::Traits;
 use serde::{Deserialize, Serialize};
@@ -86,7 +87,7 @@ impl Scenario {
     /// The scenario in round number `round`, counted from 0. On a simulated machine the same once more would
     /// be the same to the last bit, so that each round has a seed of its own: `round` is added to it.
     pub fn in_round(mut self, round: usize) -> Self {
-        if self.machine == MachineKind::Simulated {
+        if self.machine.is_simulated() {
             self.seed = self.seed.wrapping_add(round as u64);
         }
         self
@@ -136,7 +137,7 @@ pub struct Torture {
 /// Preemption on demand: somebody is held off its CPU now and then.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Preempt {
-    /// Who.
+    /// Which vCPU.
     pub whom: Whom,
     /// For how long, ns; less than 2^32.
     pub ns: u32,
@@ -144,54 +145,14 @@ pub struct Preempt {
     pub share: f64,
 }
 
-/// Who is held off its CPU.
+/// Which vCPU is held off its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Whom {
-    /// Whoever has just taken a lock.
+    /// One that has just taken a lock.
     Holder,
-    /// Whoever has just become next in line.
+    /// One that has just become next in line.
     NextWaiter,
-}
-
-/// Where vCPUs run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum MachineKind {
-    /// vCPUs of KVM guests.
-    Kvm,
-    /// Host threads.
-    Threads,
-    /// vCPUs of a simulated machine.
-    #[serde(rename = "sim")]
-    Simulated,
-}
-
-/// What the names of simulated machines begin with, as users write them.
-pub const SIM_PREFIX: &str = "sim:";
-
-/// A simulated machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Simulated {
-    /// Name of its preset.
-    pub preset: String,
-    /// What differs from it: `PARAMETER=VALUE`, as given.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub set: Vec<String>,
-    /// What is to happen at chosen moments.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub rules: Vec<sim::Rule>,
-}
-
-impl MachineKind {
-    /// The name, as users write it; of a simulated machine, what it begins with.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Kvm => "kvm",
-            Self::Threads => "threads",
-            Self::Simulated => "sim",
-        }
-    }
 }
 
 /// A virtual machine.
@@ -339,7 +300,7 @@ pub struct Workload {
     /// How unevenly they are chosen: the exponent of a Zipf distribution; 0: all alike.
     #[serde(default)]
     pub skew: f64,
-    /// Who reads and who writes.
+    /// Which acquisitions read and which write.
     #[serde(default)]
     pub mix: Mix,
     /// Contexts of each vCPU, one interrupting the other; 1: no interrupts.
@@ -347,7 +308,7 @@ pub struct Workload {
     pub contexts: u32,
 }
 
-/// Who reads and who writes.
+/// Which acquisitions read and which write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mix {
@@ -387,20 +348,6 @@ impl Length {
             Self::Iterations(n) => n,
         }
     }
-}
-
-/// Privilege level of the guest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Cpl {
-    /// 0 if the host runs it natively, else 3.
-    #[serde(rename = "auto")]
-    Auto,
-    /// Kernel mode.
-    #[serde(rename = "0")]
-    Cpl0,
-    /// User mode.
-    #[serde(rename = "3")]
-    Cpl3,
 }
 
 /// A duration in whole nanoseconds; more than 584 years are that.

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)] // A test fails by panicking.
 
-use guest::abi::{Counter, Params, Task, Workload, phase};
+use abi::{Counter, Params, VcpuState, Workload, phase};
 use guest::workload::conformance::SLOTS;
 use host::Notice;
 use pvlab::machine::{RunningVm, launch};
@@ -15,7 +15,7 @@ use vmm::VmmError;
 
 const VCPUS: usize = 3;
 
-/// Who takes part.
+/// The vCPUs that take part.
 #[derive(Clone, Copy, Debug)]
 struct Crew {
     vcpus: usize,
@@ -68,9 +68,9 @@ fn conform(machine: MachineKind, lock: LockKind, crew: Crew) -> Result<u64, Stri
     let cpus = pvlab::host::allowed_cpus();
     let (vm, mut events) = launch(machine, Cpl::Auto, params, vec![cpus; vcpus]).unwrap();
     let begun = Instant::now();
-    let all = |task| (0..vcpus).all(|cpu| vm.region().task(cpu).unwrap() == task);
-    let mut until = |task| {
-        while !all(task) {
+    let all = |state| (0..vcpus).all(|cpu| vm.region().state(cpu).unwrap() == state);
+    let mut until = |state| {
+        while !all(state) {
             while let Ok(event) = events.try_recv() {
                 match event {
                     Notice::Panicked { message, .. } => return Err(message),
@@ -85,10 +85,10 @@ fn conform(machine: MachineKind, lock: LockKind, crew: Crew) -> Result<u64, Stri
         }
         Ok(())
     };
-    until(Task::Ready)?;
+    until(VcpuState::Ready)?;
     vm.region().set_phase(phase::MEASURE).unwrap();
     (0..vcpus).for_each(|cpu| vm.kick(cpu).unwrap());
-    until(Task::Done)?;
+    until(VcpuState::Done)?;
     Ok(counted(&*vm, lock, crew))
 }
 

@@ -98,7 +98,7 @@ fn a_fair_lock_with_many_vcpus_does_not_keep_a_run_from_ending() {
 fn begin_real_time(line: &str) -> Option<Child> {
     let line = line.to_owned();
     let begun = std::thread::spawn(move || {
-        vmm::thread::set_fifo(rustix::thread::gettid(), 50).ok()?;
+        host::thread::set_fifo(rustix::thread::gettid(), 50).ok()?;
         Some(begin(&line))
     });
     begun.join().unwrap()

@@ -5,8 +5,8 @@
 mod commands;
 mod machines;
 
+use abi::Counter;
 use commands::{json, pvlab, stderr, stdout};
-use guest::abi::Counter;
 use machines::machines;
 use pvlab::record::{Figures, Record, Waits};
 use pvlab::session::{self, Interval, IntervalVm, Observer, Options};
@@ -14,6 +14,7 @@ use pvlab::trace::account::{Accountant, Setup, VmSetup};
 use pvlab::trace::collect::DEFAULT_RECORDS;
 use pvlab::trace::{CollectError, Collector};
 use pvlock::LockEvent;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 /// Every machine, as options.
@@ -134,8 +135,9 @@ fn runs_that_are_not_timed_have_no_waits() {
 struct Collected(Vec<Interval>);
 
 impl Observer for Collected {
-    fn interval(&mut self, interval: &Interval) {
+    fn interval(&mut self, interval: &Interval) -> ControlFlow<()> {
         self.0.push(interval.clone());
+        ControlFlow::Continue(())
     }
 }
 

@@ -217,7 +217,7 @@ fn a_writable_file_in_a_directory_that_is_not_is_written_in_place() {
     let mut command = command(TRACE);
     command.arg("-o").arg(&file).env("TMPDIR", temporary.path());
     if rustix::process::geteuid().is_root() {
-        // Who may do everything cannot be refused anything.
+        // A user who may do everything cannot be refused anything.
         command.uid(65534).current_dir("/");
     }
     let output = command.output();

@@ -9,6 +9,7 @@
 
 mod streams;
 
+use abi::{HostStep, SwitchKind};
 use pvlab::trace::read::ReadError;
 use pvlab::trace::sink::{Format, WriteError, create};
 use pvlab::trace::{Event, What};
@@ -58,12 +59,12 @@ fn the_largest_numbers_are_kept() {
             0,
             1,
             1,
-            What::SwitchOut {
+            What::Switch {
                 cpu: u16::MAX,
-                preempted: false,
+                kind: SwitchKind::Out,
             },
         ),
-        event(u64::MAX - 9, 0, 0, What::Injected { ns: u64::MAX }),
+        event(u64::MAX - 9, 0, 0, What::Host(HostStep::Injected(u64::MAX))),
         event(u64::MAX - 8, 0, 0, What::Gap { dropped: u64::MAX }),
         event(u64::MAX - 8, 0, 0, What::Gap { dropped: 1 }),
     ];
@@ -195,14 +196,15 @@ fn writers_refuse_what_readers_would() {
     for (format, extension) in FORMATS {
         let file = Scratch::new(&format!("refused.{extension}"));
         let mut sink = create(&file.0, format, &header()).unwrap();
-        sink.event(&event(5, 0, 0, What::Enter)).unwrap();
-        let before = sink.event(&event(4, 0, 0, What::Enter));
+        sink.event(&event(5, 0, 0, What::Host(HostStep::Enter)))
+            .unwrap();
+        let before = sink.event(&event(4, 0, 0, What::Host(HostStep::Enter)));
         assert!(matches!(
             before,
             Err(WriteError::Order { at: 4, before: 5 })
         ));
         for (vm, vcpu) in [(0, 3), (1, 2), (2, 0), (u16::MAX, u16::MAX)] {
-            let nowhere = sink.event(&event(5, vm, vcpu, What::Enter));
+            let nowhere = sink.event(&event(5, vm, vcpu, What::Host(HostStep::Enter)));
             assert!(matches!(nowhere, Err(WriteError::NoSuchVcpu(_))));
         }
     }

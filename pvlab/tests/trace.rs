@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 /// Whether the kernel lets us record context switches; without, nothing is known of preemption.
 fn switches_are_recorded() -> bool {
-    match vmm::switches::SwitchRecorder::start(rustix::thread::gettid()) {
+    match host::switches::SwitchRecorder::start(rustix::thread::gettid()) {
         Ok(_) => true,
         Err(e) => {
             let line = "=".repeat(60);

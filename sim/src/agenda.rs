@@ -2,6 +2,7 @@
 //! them to the parts of the machine.
 
 use crate::units::Ps;
+use guest::workload::choice::bits;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -135,14 +136,7 @@ impl Chance {
 
     /// A random number below `bound`; 0 if that is 0.
     pub(crate) fn below(&mut self, bound: Ps) -> Ps {
-        // xorshift64* (Vigna 2016).
-        let mut x = self.state;
-        x ^= x >> 12;
-        x ^= x << 25;
-        x ^= x >> 27;
-        self.state = x;
-        let x = x.wrapping_mul(0x2545_f491_4f6c_dd1d);
-        ((u128::from(x) * u128::from(bound)) >> 64) as Ps
+        ((u128::from(bits(&mut self.state)) * u128::from(bound)) >> 64) as Ps
     }
 
     pub(crate) fn jittered(&mut self, time: Ps) -> Ps {

@@ -27,7 +27,6 @@ mod text;
 mod topology;
 mod units;
 
-pub use abi::{ExitReason, HostStep, Switch, SwitchKind};
 pub use engine::EngineStats;
 pub use outcome::{Outcome, Said, VcpuStats};
 pub use parameters::{Costs, PARAMETERS, Parameter, Unit};

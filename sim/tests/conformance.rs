@@ -5,7 +5,7 @@
 
 mod support;
 
-use abi::{Counter, Params, Task, Workload, phase};
+use abi::{Counter, Params, VcpuState, Workload, phase};
 use guest::workload::conformance::SLOTS;
 use pvlock::conformance::inconsistency;
 use pvlock::{LockEvent, LockKind};
@@ -43,7 +43,11 @@ fn conform(lock: LockKind, rounds: u64, seed: u64, cpus: &[Vec<usize>]) -> Resul
     let mut lab = Lab::new(&machine(), seed, params, cpus);
     lab.sim.run_until(MS);
     lab.enter(phase::MEASURE);
-    while !lab.tasks().iter().all(|task| *task == Task::Done) {
+    while !lab
+        .vcpu_states()
+        .iter()
+        .all(|state| *state == VcpuState::Done)
+    {
         let now = lab.sim.now_ns();
         lab.sim.run_until(now + MS);
         for outcome in lab.sim.take_outcomes() {

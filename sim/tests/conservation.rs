@@ -4,8 +4,8 @@
 
 mod support;
 
-use abi::{Counter, phase};
-use sim::{HostStep, Options, Spec, Switch, SwitchKind, presets};
+use abi::{Counter, HostStep, Switch, SwitchKind, phase};
+use sim::{Options, Spec, presets};
 use support::{Lab, anywhere, pinned, spin};
 
 const VCPUS: usize = 8;

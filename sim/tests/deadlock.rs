@@ -5,7 +5,7 @@
 
 mod support;
 
-use abi::{Counter, Params, Task, Workload, flags, phase};
+use abi::{Counter, Params, VcpuState, Workload, flags, phase};
 use sim::{Options, Outcome, Rule, Said};
 use support::{Lab, anywhere, exact, pinned, spin};
 
@@ -193,7 +193,7 @@ fn who_is_prepared_or_has_finished_is_not_stuck() {
     };
     let mut lab = Lab::new(&exact(&[]), 1, params, &pinned(4, 2));
     lab.sim.run_until(20 * MS);
-    assert_eq!(lab.tasks(), [Task::Ready; 4]);
+    assert_eq!(lab.vcpu_states(), [VcpuState::Ready; 4]);
     assert!((0..4).all(|vcpu| lab.sim.is_halted(0, vcpu)));
     assert!(!lab.sim.is_stuck(0), "it has not been told to begin");
     lab.enter(phase::MEASURE);
@@ -203,7 +203,7 @@ fn who_is_prepared_or_has_finished_is_not_stuck() {
     assert!(!lab.sim.is_stuck(0), "they have done their work");
     lab.enter(phase::STOP);
     lab.sim.run_until(600 * MS);
-    assert_eq!(lab.tasks(), [Task::Done; 4]);
+    assert_eq!(lab.vcpu_states(), [VcpuState::Done; 4]);
     assert_eq!(lab.states().matches("ended").count(), 4);
     assert!(!lab.sim.is_stuck(0), "they have ended");
     let done = |o: &Outcome| o.what == Said::Done;
@@ -226,7 +226,12 @@ fn who_is_paused_is_not_stuck() {
     lab.sim.run_until(5 * MS);
     lab.region.set_pause(true).unwrap();
     lab.sim.run_until(30 * MS);
-    assert_eq!(lab.tasks(), [Task::Paused; 3], "{}", lab.states());
+    assert_eq!(
+        lab.vcpu_states(),
+        [VcpuState::Paused; 3],
+        "{}",
+        lab.states()
+    );
     let before = lab.acquisitions();
     assert!(before.iter().all(|n| *n > 0), "{before:?}");
     assert!(!lab.sim.is_stuck(0));
@@ -262,5 +267,5 @@ fn a_panic_is_told_with_the_vcpu_and_what_it_said() {
     // The other one goes on.
     lab.enter(phase::STOP);
     lab.sim.run_until(3 * MS);
-    assert_eq!(lab.region.task(1).unwrap(), Task::Done);
+    assert_eq!(lab.region.state(1).unwrap(), VcpuState::Done);
 }

@@ -6,8 +6,8 @@
 
 mod support;
 
-use abi::{Counter, Params, VcpuArea, Workload, phase};
-use sim::{ExitReason, HostStep, Options, Rule, Spec, Switch, SwitchKind};
+use abi::{Counter, ExitReason, HostStep, Params, Switch, SwitchKind, VcpuArea, Workload, phase};
+use sim::{Options, Rule, Spec};
 use std::mem::offset_of;
 use support::{Lab, exact, pinned, spin};
 

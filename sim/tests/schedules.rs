@@ -4,8 +4,8 @@
 
 mod support;
 
-use abi::{Params, Workload, phase};
-use sim::{HostStep, Options, Rule, Spec, Switch, SwitchKind, presets};
+use abi::{HostStep, Params, Switch, SwitchKind, Workload, phase};
+use sim::{Options, Rule, Spec, presets};
 use support::{Lab, exact, pinned, spin};
 
 const US: u64 = 1_000;

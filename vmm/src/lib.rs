@@ -24,6 +24,3 @@ pub use error::VmmError;
 pub use image::{Image, ImageError};
 pub use vcpu::Exits;
 pub use vm::{Config, Vm, check_host, max_vcpus};
-
-// Until those who say so name the crate itself.
-pub use host::{Region, clock, limits, region, remedy, sched, stops, switches, thread, yielding};

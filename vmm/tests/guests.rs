@@ -1,126 +1,18 @@
-//! Real KVM guests: they boot, halt and are kicked, exclude each other, panic, fault, hang and stop.
+//! Real KVM guests: they boot, halt and are kicked, panic, fault, hang and stop.
 //! Without /dev/kvm these tests say loudly that they were skipped.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // A test fails by panicking.
 
-use abi::{Counter, Dispatch, Params, Task, Workload, flags, phase};
+mod support;
+
+use abi::{Counter, Params, VcpuState, Workload, flags, phase};
 use host::thread::ThreadStats;
 use host::{HostError, Notice};
 use pvlock::{LockEvent, LockKind};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use support::{all_are, enter, finish, kvm_is_here, spin, start, total, wait_for, work};
 use tokio::sync::mpsc::UnboundedReceiver;
 use vmm::{Config, Cpl, Vm, VmmError};
-
-/// Whether there is a KVM to test with. Any other obstacle than its absence fails the test.
-fn kvm_is_here() -> bool {
-    match vmm::check_host(8) {
-        Ok(()) => true,
-        Err(VmmError::NoKvm | VmmError::NoPermission) => {
-            let line = "=".repeat(60);
-            eprintln!("{line}\nSKIPPED: no usable /dev/kvm, no guest was run\n{line}");
-            false
-        }
-        Err(e) => panic!("KVM is here but unusable: {e}"),
-    }
-}
-
-fn spin(lock: LockKind) -> Params {
-    Params {
-        workload: Workload::Spin as u64,
-        lock_kind: lock.id().into(),
-        locks: 1,
-        critical_ns: 200,
-        outside_ns: 200,
-        spin_threshold: 2000,
-        ..Params::default()
-    }
-}
-
-fn start(params: Params, vcpus: usize) -> (Vm, UnboundedReceiver<Notice>) {
-    let config = Config {
-        params,
-        cpl: Cpl::Cpl3,
-        affinity: vec![vec![0, 1]; vcpus],
-    };
-    Vm::start(&config).unwrap()
-}
-
-fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(
-            start.elapsed() < Duration::from_secs(20),
-            "waited in vain until {what}"
-        );
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-fn enter(vm: &Vm, phase: u32) {
-    vm.region().set_phase(phase).unwrap();
-    (0..vm.region().layout().vcpus()).for_each(|cpu| vm.kick(cpu).unwrap());
-}
-
-fn all_are(vm: &Vm, task: Task) -> bool {
-    (0..vm.region().layout().vcpus()).all(|cpu| vm.region().task(cpu).unwrap() == task)
-}
-
-/// From prepared to working.
-fn work(vm: &Vm) {
-    wait_for("all vCPUs are prepared", || all_are(vm, Task::Ready));
-    enter(vm, phase::WARM_UP);
-}
-
-fn finish(vm: &Vm) {
-    enter(vm, phase::STOP);
-    wait_for("all vCPUs are done", || all_are(vm, Task::Done));
-}
-
-fn total(vm: &Vm, counter: Counter) -> u64 {
-    let vcpus = 0..vm.region().layout().vcpus();
-    vcpus
-        .map(|cpu| vm.region().counters(cpu).unwrap()[counter.index()])
-        .sum()
-}
-
-#[test]
-fn every_lock_excludes_on_four_vcpus() {
-    if !kvm_is_here() {
-        return;
-    }
-    for lock in LockKind::ALL.iter().filter(|lock| !lock.traits().control) {
-        for locks in [1, 3] {
-            let (vm, _events) = start(
-                Params {
-                    locks,
-                    ..spin(*lock)
-                },
-                4,
-            );
-            work(&vm);
-            wait_for("some acquisitions", || {
-                vm.region().acquisitions().unwrap() > 200
-            });
-            finish(&vm);
-            let entries: u64 = (0..locks)
-                .map(|i| vm.region().lock(i as usize).unwrap().2)
-                .sum();
-            assert_eq!(entries, total(&vm, Counter::Acquisitions), "{lock}");
-            assert_eq!(total(&vm, Counter::Violations), 0, "{lock}");
-            for i in 0..locks {
-                let (word, owner, _) = vm.region().lock(i as usize).unwrap();
-                assert_eq!(owner, 0, "{lock}");
-                assert!(
-                    lock.describe(word).to_string().starts_with("free"),
-                    "{lock}: {word:#x}"
-                );
-            }
-            for cpu in 0..4 {
-                assert_eq!(vm.region().queue_nodes(cpu).unwrap(), [], "{lock}");
-            }
-        }
-    }
-}
 
 /// Public reports of monitors that mishandle halts and burn a CPU (uhyve 14, libkrun 28).
 #[test]
@@ -173,7 +65,7 @@ fn the_probe_measures_halts_and_kicks() {
         2,
     );
     work(&vm);
-    wait_for("the probe has ended", || all_are(&vm, Task::Done));
+    wait_for("the probe has ended", || all_are(&vm, VcpuState::Done));
     for (cpu, hist) in [
         (0, probe::HIST_KICK_RUNNING),
         (0, probe::HIST_HALT),
@@ -214,17 +106,6 @@ fn two_guests_run_at_once_and_apart() {
             total(vm, Counter::Acquisitions)
         );
     }
-}
-
-#[test]
-fn a_lock_that_does_not_exclude_is_caught() {
-    if !kvm_is_here() {
-        return;
-    }
-    let (vm, _events) = start(spin(LockKind::Busted), 4);
-    work(&vm);
-    wait_for("a violation", || total(&vm, Counter::Violations) > 0);
-    finish(&vm);
 }
 
 #[test]
@@ -326,14 +207,14 @@ fn a_hanging_guest_can_be_looked_at_and_stopped() {
         3,
     );
     work(&vm);
-    wait_for("all vCPUs hang", || all_are(&vm, Task::Working));
+    wait_for("all vCPUs hang", || all_are(&vm, VcpuState::Working));
     enter(&vm, phase::STOP);
     for registers in vm.registers() {
         let text = registers.expect("a running vCPU answers").to_string();
         assert!(text.contains("(guest::"), "symbolised: {text}");
     }
     vm.stop();
-    assert!(!all_are(&vm, Task::Done));
+    assert!(!all_are(&vm, VcpuState::Done));
 }
 
 #[test]
@@ -419,102 +300,13 @@ fn a_yield_to_a_halted_vcpu_is_futile_and_counted_as_that() {
         2,
     );
     work(&vm);
-    wait_for("the probe is done", || all_are(&vm, Task::Done));
+    wait_for("the probe is done", || all_are(&vm, VcpuState::Done));
     assert_eq!(total(&vm, Counter::Yields), guest::workload::probe::TRIALS);
     // vCPU 1 is halted when it is yielded to, unless the host was very busy.
     assert!(total(&vm, Counter::YieldsToHalted) > 0);
     let futile = total(&vm, Counter::FutileYields);
     let told = total(&vm, Counter::YieldsToHalted) + total(&vm, Counter::YieldsToRunning);
     assert!(told <= futile && futile <= total(&vm, Counter::Yields));
-}
-
-const OTHER_WAYS: [Dispatch; 2] = [Dispatch::Pointer, Dispatch::Patched];
-
-fn called(lock: LockKind, way: Dispatch) -> Params {
-    Params {
-        dispatch: way as u64,
-        ..spin(lock)
-    }
-}
-
-#[test]
-fn every_lock_excludes_however_it_is_called() {
-    if !kvm_is_here() {
-        return;
-    }
-    for lock in LockKind::ALL.iter().filter(|lock| !lock.traits().control) {
-        for way in OTHER_WAYS {
-            let (vm, _events) = start(called(*lock, way), 2);
-            work(&vm);
-            wait_for("some acquisitions", || {
-                vm.region().acquisitions().unwrap() > 200
-            });
-            finish(&vm);
-            let (word, _, entries) = vm.region().lock(0).unwrap();
-            assert_eq!(entries, total(&vm, Counter::Acquisitions), "{lock} {way:?}");
-            assert_eq!(total(&vm, Counter::Violations), 0, "{lock} {way:?}");
-            assert!(lock.describe(word).to_string().starts_with("free"));
-        }
-    }
-}
-
-#[test]
-fn the_lock_that_was_asked_for_is_the_one_called() {
-    if !kvm_is_here() {
-        return;
-    }
-    for way in OTHER_WAYS {
-        // Instrumented code has calls of its own.
-        for trace_records in [0, 1024] {
-            let params = Params {
-                trace_records,
-                ..called(LockKind::PvQSpinLock, way)
-            };
-            let (vm, _events) = start(params, 4);
-            work(&vm);
-            enter(&vm, phase::MEASURE);
-            wait_for("halts and kicks", || {
-                total(&vm, Counter::Halts) > 0
-                    && total(&vm, Counter::Lock(LockEvent::PvKickUnlock)) > 0
-            });
-            finish(&vm);
-            let traced =
-                (0..4).any(|cpu| vm.region().drain_trace(cpu, &mut Vec::new()).unwrap() > 0);
-            assert_eq!(traced, trace_records > 0, "{way:?}");
-        }
-        let (vm, _events) = start(called(LockKind::Busted, way), 2);
-        work(&vm);
-        wait_for("the lock that excludes nobody is caught", || {
-            total(&vm, Counter::Violations) > 0
-        });
-        finish(&vm);
-    }
-}
-
-#[test]
-fn a_fifth_context_finds_no_queue_node_and_gets_its_lock_all_the_same() {
-    if !kvm_is_here() {
-        return;
-    }
-    let params = Params {
-        locks: 5,
-        contexts: 5,
-        critical_ns: 20_000,
-        ..spin(LockKind::QSpinLock)
-    };
-    let (vm, _events) = start(params, 8);
-    work(&vm);
-    wait_for("a waiter without a node", || {
-        total(&vm, Counter::Lock(LockEvent::LockNoNode)) > 0
-    });
-    finish(&vm);
-    assert!(total(&vm, Counter::Nested) > 0);
-    assert_eq!(total(&vm, Counter::Violations), 0);
-    let entries: u64 = (0..5).map(|i| vm.region().lock(i).unwrap().2).sum();
-    assert_eq!(entries, total(&vm, Counter::Acquisitions));
-    for cpu in 0..8 {
-        assert_eq!(vm.region().queue_nodes(cpu).unwrap(), [], "vCPU {cpu}");
-    }
 }
 
 /// KVM_CREATE_VM fails with EINTR when a signal is pending (as every ioctl may): it is made again.

@@ -3,23 +3,14 @@
 
 #![allow(clippy::unwrap_used)] // A test fails by panicking.
 
-use abi::{MAX_TASKS, Params, Task, TaskArea, Workload, phase};
+mod support;
+
+use abi::{MAX_TASKS, Params, TaskArea, VcpuState, Workload, phase};
 use host::Notice;
 use std::mem::offset_of;
 use std::time::{Duration, Instant};
-use vmm::{Config, Cpl, Vm, VmmError};
-
-fn kvm_is_here() -> bool {
-    match vmm::check_host(2) {
-        Ok(()) => true,
-        Err(VmmError::NoKvm | VmmError::NoPermission) => {
-            let line = "=".repeat(60);
-            eprintln!("{line}\nSKIPPED: no usable /dev/kvm, no guest was run\n{line}");
-            false
-        }
-        Err(e) => panic!("KVM is here but unusable: {e}"),
-    }
-}
+use support::kvm_is_here;
+use vmm::{Config, Cpl, Vm};
 
 /// Runs a relay to its end; the turns that each task has had, and switches of all vCPUs.
 fn relay(vcpus: usize, tasks: usize, rounds: u64) -> Vec<u64> {
@@ -37,8 +28,8 @@ fn relay(vcpus: usize, tasks: usize, rounds: u64) -> Vec<u64> {
     })
     .unwrap();
     let begun = Instant::now();
-    let mut until = |task| {
-        while !(0..vcpus).all(|cpu| vm.region().task(cpu).unwrap() == task) {
+    let mut until = |state| {
+        while !(0..vcpus).all(|cpu| vm.region().state(cpu).unwrap() == state) {
             match events.try_recv() {
                 Ok(Notice::Panicked { message, .. }) => panic!("{message}"),
                 Ok(Notice::Failed { error, .. }) => panic!("{error}"),
@@ -49,10 +40,10 @@ fn relay(vcpus: usize, tasks: usize, rounds: u64) -> Vec<u64> {
             std::thread::sleep(Duration::from_millis(1));
         }
     };
-    until(Task::Ready);
+    until(VcpuState::Ready);
     vm.region().set_phase(phase::MEASURE).unwrap();
     (0..vcpus).for_each(|cpu| vm.kick(cpu).unwrap());
-    until(Task::Done);
+    until(VcpuState::Done);
     (0..vcpus * tasks)
         .map(|task| vm.region().task_word(task, offset_of!(TaskArea, writes)))
         .collect::<Result<_, _>>()

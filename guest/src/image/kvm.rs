@@ -25,7 +25,7 @@ pub(super) fn ring(bell: Doorbell, value: u32) {
 }
 
 // SAFETY: a vCPU's number is in its area, which the VMM gives to it alone, and is below layout's number of
-// vCPUs; its tasks' numbers and all storage are places in the region (`guest::machine::native`, `guest::task`).
+// vCPUs; its tasks' numbers and all storage are places in the region (`guest::native`, `guest::task`).
 // A task changes vCPUs only where it blocks. Atomics, fence and waits are the processor's. A panic ends the
 // vCPU, it does not unwind. A lock's key is its address.
 unsafe impl<const TRACE: bool> Platform for Kvm<TRACE> {

@@ -29,7 +29,7 @@
 mod switch;
 
 use crate::machine::VcpuAreaExt as _;
-use crate::machine::{deref, native};
+use crate::machine::{area as vcpu_area, deref};
 use crate::{Machine, work};
 use abi::task_state::{BLOCKED, RUNS, WOKEN};
 use abi::{Layout, MAX_TASKS, RunQueue, TaskArea, VcpuArea};
@@ -80,7 +80,7 @@ pub fn waiter<M: Machine>(task: u32) -> &'static Waiter<M> {
 /// For [`pvlock::Platform::task_cpu`].
 pub fn cpu_of<M: Machine>(task: u32) -> Option<u32> {
     let cpu = task / queue::<M>().per_vcpu;
-    let queue = &native::area::<M>(cpu).run_queue;
+    let queue = &vcpu_area::<M>(cpu).run_queue;
     let runs = queue.current.load(Relaxed) == task
         && queue.idle.load(Relaxed) == 0
         && queue.blocked.load(Relaxed) == 0;
@@ -89,7 +89,7 @@ pub fn cpu_of<M: Machine>(task: u32) -> Option<u32> {
 
 /// For [`pvlock::Platform::killed`].
 pub fn killed<M: Machine>() -> bool {
-    // Whoever kills wakes, too, which orders this.
+    // A task that kills another also wakes it, which orders this.
     area::<M>(current::<M>()).killed.load(Relaxed) != 0
 }
 
@@ -196,7 +196,7 @@ pub fn wake<M: Machine>(task: u32) {
     if area::<M>(task).state.swap(WOKEN, AcqRel) != BLOCKED {
         return;
     }
-    let queue = &native::area::<M>(cpu).run_queue;
+    let queue = &vcpu_area::<M>(cpu).run_queue;
     let (word, bit) = bit(task % per_vcpu);
     // Published by set_runnable().
     queue.woken[word].fetch_or(bit, Relaxed);
@@ -248,7 +248,7 @@ pub fn sleep<M: Machine>(ns: u32) {
         if others_can_run(queue, current::<M>() % queue.per_vcpu) {
             next::<M>();
         } else {
-            // Whoever waits for what this task holds need not spin for it.
+            // Tasks that wait for what this one holds need not spin for it.
             queue.blocked.store(1, Relaxed);
             M::hold_off(ns);
             queue.blocked.store(0, Relaxed);

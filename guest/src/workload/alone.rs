@@ -5,10 +5,9 @@ use super::check::Inside;
 use super::current_phase;
 use super::spin::{Looks, Turns};
 use super::subject::Subject;
-use super::turn::HIST_SCRATCH;
 use crate::machine::VcpuAreaExt as _;
 use crate::{Machine, machine, work};
-use abi::{Costs, LockSlot, Params, VcpuArea, flags};
+use abi::{Costs, HIST_SCRATCH, LockSlot, Params, VcpuArea, flags};
 use core::hint::black_box;
 use core::sync::atomic::Ordering::Relaxed;
 

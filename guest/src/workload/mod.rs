@@ -22,7 +22,7 @@ pub mod turn;
 
 use crate::machine::VcpuAreaExt as _;
 use crate::{Machine, trace, work};
-use abi::{self, Params, Task, VcpuArea, Workload, phase};
+use abi::{self, Params, VcpuArea, VcpuState, Workload, phase};
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// What a vCPU executes, from its start to its end.
@@ -69,7 +69,7 @@ pub fn run<M: Machine>() {
             wait_for_stop::<M>(vcpu);
         }
     }
-    vcpu.task.store(Task::Done as u32, Relaxed);
+    vcpu.state.store(VcpuState::Done as u32, Relaxed);
 }
 
 /// The same where the steps of acquisitions must be seen ([`Params::instrumented`]), which is so for the
@@ -85,7 +85,7 @@ pub fn run_instrumented<M: Machine>() {
     );
     spin::run::<M>(vcpu, params);
     trace::finish(vcpu);
-    vcpu.task.store(Task::Done as u32, Relaxed);
+    vcpu.state.store(VcpuState::Done as u32, Relaxed);
 }
 
 /// What this vCPU is to do.
@@ -112,7 +112,7 @@ fn start<M: Machine>(vcpu: &VcpuArea) {
 /// As [`start`], and calls `calibrate` if the host wants to know of this vCPU what work costs.
 fn start_and<M: Machine>(vcpu: &VcpuArea, calibrate: impl FnOnce()) {
     trace::prepare(vcpu);
-    vcpu.task.store(Task::Ready as u32, Relaxed);
+    vcpu.state.store(VcpuState::Ready as u32, Relaxed);
     let word = &vcpu.header().control.phase;
     // Acquire pairs with the host's Release store of the phase: what it and vCPU 0 have prepared is
     // visible then.
@@ -126,7 +126,7 @@ fn start_and<M: Machine>(vcpu: &VcpuArea, calibrate: impl FnOnce()) {
     while word.load(Acquire) == phase::CALIBRATE {
         M::halt_while(word, |now| now == phase::CALIBRATE);
     }
-    vcpu.task.store(Task::Working as u32, Relaxed);
+    vcpu.state.store(VcpuState::Working as u32, Relaxed);
 }
 
 fn current_phase(vcpu: &VcpuArea) -> u32 {

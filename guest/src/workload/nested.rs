@@ -6,12 +6,11 @@
 //! lock, has just taken its place in a queue, has become next in line, or spins. A fifth context finds
 //! that its vCPU may wait in four queues already, and use all four of its nodes.
 
-use super::choice;
+use super::choice::{self, by_chance};
 use super::lengths::Section;
 use super::subject::{self, Subject, Visitor};
 use super::turn::Turn;
 use crate::machine::VcpuAreaExt as _;
-use crate::trace::by_chance;
 use crate::{Machine, machine, work};
 use abi::{Counter, LockSlot, Params, VcpuArea, flags, phase};
 use core::sync::atomic::Ordering::Relaxed;

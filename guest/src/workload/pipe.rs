@@ -201,14 +201,14 @@ impl<S: Subject> End<S> {
                     return Some(value);
                 }
                 Attempt::Closed => return None,
-                // Whoever wakes us has taken our number away before.
+                // The task that wakes us has taken our number away before.
                 Attempt::Wait => M::block_while(waiting, |waiter| waiter == me),
             }
         }
     }
 }
 
-/// Who waits there, and 1, who then does so no more. The lock is held.
+/// Takes away the task that waits there: its number plus 1, or 0. The lock is held.
 fn take(waiting: &AtomicU32) -> u32 {
     let waiter = waiting.load(Relaxed);
     waiting.store(0, Relaxed);

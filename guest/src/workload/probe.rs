@@ -4,7 +4,7 @@
 
 use super::{current_phase, start, wait_for_stop};
 use crate::machine::VcpuAreaExt as _;
-use crate::machine::native;
+use crate::machine::area;
 use crate::{Machine, work};
 use abi::{Counter, VcpuArea, phase};
 use core::sync::atomic::Ordering::{Acquire, Release};
@@ -46,13 +46,13 @@ fn kick_others<M: Machine>(vcpu: &VcpuArea, settle: u64) {
     for _ in 0..TRIALS {
         // A kick of oneself is a kick of a running vCPU, and leaves something for the halt.
         timed(HIST_KICK_RUNNING, &|| M::kick(0));
-        timed(HIST_HALT, &|| M::halt_while(&vcpu.task, |_| true));
+        timed(HIST_HALT, &|| M::halt_while(&vcpu.state, |_| true));
         vcpu.count(Counter::Acquisitions, 1);
     }
     if vcpu.header().params.vcpus < 2 {
         return;
     }
-    let other = native::area::<M>(1);
+    let other = area::<M>(1);
     for _ in 0..TRIALS {
         M::work(settle);
         timed(HIST_YIELD, &|| M::yield_to(1));
@@ -69,7 +69,7 @@ fn kick_others<M: Machine>(vcpu: &VcpuArea, settle: u64) {
 }
 
 fn be_kicked<M: Machine>(vcpu: &VcpuArea) {
-    let word = &native::area::<M>(0).kicked_at;
+    let word = &area::<M>(0).kicked_at;
     let mut seen = 0;
     for _ in 0..TRIALS {
         let kicked = loop {

@@ -6,11 +6,11 @@
 use super::choice::{self, Choice};
 use super::lengths::{Outside, Section};
 use super::subject::{self, Subject, Visitor};
-use super::turn::{HIST_OUTSIDE, Times, Turn};
+use super::turn::{Times, Turn};
 use super::{alone, current_phase, nested, start_and, wait_for_stop};
 use crate::machine::VcpuAreaExt as _;
 use crate::{Machine, machine, work};
-use abi::{Costs, LockSlot, Params, VcpuArea, flags, phase};
+use abi::{Costs, HIST_OUTSIDE, LockSlot, Params, VcpuArea, flags, phase};
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
 /// One in this many turns has its work timed, and each of the first turns of a phase.

@@ -22,7 +22,7 @@ use super::subject::{self, Subject, Visitor};
 use super::{current_phase, start};
 use crate::machine::VcpuAreaExt as _;
 use crate::{Machine, machine};
-use abi::{Counter, LockSlot, Params, Task, VcpuArea, phase};
+use abi::{Counter, LockSlot, Params, VcpuArea, VcpuState, phase};
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -214,10 +214,10 @@ impl<M: Machine> Torture<M> {
         if word.load(Relaxed) == 0 {
             return;
         }
-        self.vcpu.task.store(Task::Paused as u32, Relaxed);
+        self.vcpu.state.store(VcpuState::Paused as u32, Relaxed);
         while word.load(Relaxed) != 0 && current_phase(self.vcpu) != phase::STOP {
             M::halt_while(word, |pause| pause != 0);
         }
-        self.vcpu.task.store(Task::Working as u32, Relaxed);
+        self.vcpu.state.store(VcpuState::Working as u32, Relaxed);
     }
 }

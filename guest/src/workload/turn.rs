@@ -4,10 +4,9 @@ use super::check::Inside;
 use super::lengths::Section;
 use super::subject::{self, Subject};
 use crate::Machine;
-use abi::{Counter, Data, LockSlot, VcpuArea};
+use abi::{Counter, Data, HIST_CRITICAL, HIST_READ_WAIT, HIST_WAIT, LockSlot, VcpuArea};
 
 use abi::hist::Hist;
-pub use abi::{HIST_CRITICAL, HIST_OUTSIDE, HIST_READ_WAIT, HIST_SCRATCH, HIST_WAIT};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Where a wait is noted.

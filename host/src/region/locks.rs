@@ -10,7 +10,7 @@ use std::mem::offset_of;
 pub struct QueueNode {
     /// Whose node.
     pub node: NodeRef,
-    /// Who is next, if known.
+    /// The node behind it, if known.
     pub next: Option<NodeRef>,
     /// Whether it is head of its queue.
     pub head: bool,

@@ -3,16 +3,16 @@
 use super::{Region, Result};
 use crate::yielding::Yielded;
 use abi::hist::{BUCKETS, Hist};
-use abi::{Calibration, Costs, Counter, LOG_BYTES, Task, VcpuArea};
+use abi::{Calibration, Costs, Counter, LOG_BYTES, VcpuArea, VcpuState};
 use std::mem::{offset_of, size_of};
 use vm_memory::{Bytes, WriteVolatile};
 
 impl Region {
     /// What vCPU `cpu` is doing.
-    pub fn task(&self, cpu: usize) -> Result<Task> {
-        let raw = self.load(self.layout.vcpu(cpu) + offset_of!(VcpuArea, task))?;
+    pub fn state(&self, cpu: usize) -> Result<VcpuState> {
+        let raw = self.load(self.layout.vcpu(cpu) + offset_of!(VcpuArea, state))?;
         // The guest writes nothing else; should its memory be overwritten, it is certainly not done.
-        Ok(Task::from_raw(raw).unwrap_or(Task::Off))
+        Ok(VcpuState::from_raw(raw).unwrap_or(VcpuState::Off))
     }
 
     /// The counters of vCPU `cpu`, by [`Counter::index`].

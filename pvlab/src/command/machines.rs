@@ -7,7 +7,7 @@ use crate::options::exit::DONE;
 use crate::options::output::Target;
 use crate::report::doc::{Block, Table, render};
 use crate::report::{Format, to_json};
-use crate::scenario::{SIM_PREFIX, Simulated};
+use crate::scenario::{MachineKind, SIM_PREFIX, Simulated};
 use clap::Args;
 use serde::Serialize;
 use sim::{PARAMETERS, Spec};
@@ -82,20 +82,18 @@ pub(crate) fn run(args: &MachinesArgs) -> Result<u8, CliError> {
 fn list(format: Format) -> String {
     let host = Host::examine();
     let cpus = host.allowed_cpus.len();
-    let mut machines = vec![
-        Machine {
-            name: "kvm".to_owned(),
-            simulated: false,
-            cpus: Some(cpus),
-            about: format!("Guests on real vCPUs. Here: {}.", host.kvm.device),
-        },
-        Machine {
-            name: "threads".to_owned(),
-            simulated: false,
-            cpus: Some(cpus),
-            about: "vCPUs are host threads; the host's scheduler is their hypervisor.".to_owned(),
-        },
-    ];
+    let mut machines: Vec<_> = MachineKind::of_the_host()
+        .map(|machine| {
+            let facts = machine.facts();
+            let here = format!(" Here: {}.", host.kvm.device);
+            Machine {
+                name: facts.name.to_owned(),
+                simulated: false,
+                cpus: Some(cpus),
+                about: facts.about.to_owned() + if facts.kvm { &here } else { "" },
+            }
+        })
+        .collect();
     machines.extend(sim::presets::names().map(|name| {
         let spec = sim::presets::find(name);
         Machine {

@@ -105,9 +105,9 @@ pub(crate) enum Command {
 
 /// Parses the command line, does what it says, and returns the exit code.
 pub fn main() -> ExitCode {
-    vmm::limits::raise();
+    host::limits::raise();
     // A file that may not become larger is an error of its writer, and not the end of everything.
-    vmm::thread::let_large_files_fail();
+    host::thread::let_large_files_fail();
     let code = match Cli::try_parse() {
         Ok(cli) => start_tracing()
             .and_then(|()| ending::install().map_err(|e| Signals(e).into()))

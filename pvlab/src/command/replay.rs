@@ -8,7 +8,7 @@ use crate::options::exit::{BROKEN, DONE, USAGE, complain};
 use crate::options::output::Target;
 use crate::options::values;
 use crate::report::to_json;
-use crate::scenario::{MachineKind, Scenario};
+use crate::scenario::Scenario;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -151,7 +151,7 @@ pub(crate) fn apply(
         .copied()
         .collect();
     let asked = !rules.is_empty() || args.schedule.is_some() || args.save_schedule.is_some();
-    if asked && scenario.machine != MachineKind::Simulated {
+    if asked && !scenario.machine.is_simulated() {
         return Err(Usage::NotSimulated {
             option: "a schedule",
             machine: scenario.machine.name(),

@@ -10,7 +10,7 @@ use crate::options::cells::Ended;
 use crate::record::{Record, Waits};
 use crate::report::{Context, Format};
 use crate::scenario::Mix;
-use guest::abi::Counter;
+use abi::Counter;
 use pvlock::{LockEvent, LockKind};
 use serde_json::Value;
 
@@ -266,6 +266,7 @@ fn interval_lines_name_the_vm_and_units() {
         at_s: 1.5,
         length_s: 0.5,
         vms: vec![vm],
+        live: Vec::new(),
     };
     let lines = interval_lines(&fixture::scenario(LockKind::Tas), &interval);
     assert_eq!(lines.len(), 1);

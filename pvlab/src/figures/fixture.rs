@@ -4,8 +4,8 @@ use crate::record::{Exclusion, Figures, Record, Start, StartReason, VcpuRecord, 
 use crate::scenario::{
     Cpl, Data, Length, MachineKind, Mix, Placement, Scenario, Spread, VmSpec, WorkTime, Workload,
 };
-use guest::abi::Counter;
-use guest::hist::bucket_of;
+use abi::Counter;
+use abi::hist::bucket_of;
 use pvlock::{LockEvent, LockKind};
 use std::collections::BTreeMap;
 use std::time::Duration;

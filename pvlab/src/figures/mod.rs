@@ -18,6 +18,5 @@ pub(crate) use summary::{Exclusion, Run, Summary};
 pub(crate) use waits::WaitNs;
 pub(crate) use warning::Warning;
 pub(crate) use warning::{
-    NOT_MEASURED, never_told, of_repeats as warnings_of_repeats, of_run as warnings_of_run,
-    two_states,
+    never_told, of_repeats as warnings_of_repeats, of_run as warnings_of_run, two_states,
 };

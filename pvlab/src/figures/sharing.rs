@@ -6,7 +6,7 @@ use super::summary::{Fairness, Run};
 use super::waits::WaitNs;
 use crate::record::VcpuRecord;
 use crate::scenario::Mix;
-use guest::abi::Counter;
+use abi::Counter;
 use serde::Serialize;
 
 /// A side starves if it gets less than this part of the share of acquisitions that it asks for. With

@@ -1,7 +1,7 @@
 //! vCPUs that starve: one definition for runs, comparisons and torture.
 
 use super::summary::Run;
-use guest::abi::Counter;
+use abi::Counter;
 use serde::Serialize;
 
 /// A vCPU starves if the others made this many times as many acquisitions, on average, and at least as

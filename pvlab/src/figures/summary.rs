@@ -7,7 +7,7 @@ use super::waits::WaitNs;
 use crate::record;
 use crate::record::{Record, VcpuRecord, VmRecord};
 use crate::scenario::Mix;
-use guest::abi::Counter;
+use abi::Counter;
 use pvlock::LockEvent;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ pub(crate) struct Run<'a> {
     pub vm: &'a VmRecord,
     /// Length of the run's measurement, s; with a fixed number of acquisitions, to the last of them.
     pub measured_s: f64,
-    /// Who was to read.
+    /// Which vCPUs were to read.
     pub mix: Mix,
 }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Percentiles of waiting times, ns. Each is at most 6.25 % too high (the width of a bucket of
-/// [`guest::hist`]) and never too low, but for what [`AtLeast`] says.
+/// [`abi::hist`]) and never too low, but for what [`AtLeast`] says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct WaitNs {
     /// Half of the acquisitions waited no longer.
@@ -101,7 +101,7 @@ fn value_at(counts: &BTreeMap<u64, u64>, rank: u128) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use guest::hist::bucket_of;
+    use abi::hist::bucket_of;
 
     /// Waits on a clock of 1 GHz, whose ticks are nanoseconds.
     fn waits(values: &[(u64, u64)], max_ns: u64) -> Waits {

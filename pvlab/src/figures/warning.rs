@@ -10,14 +10,10 @@ use super::summary::{Run, Summary, known};
 use crate::host::format_cpu_list;
 use crate::record::{Absence, Record, StartReason, absent};
 use crate::report::human::{count, plural, rate, time};
-use crate::scenario::{Lock, MachineKind, Scenario};
+use crate::scenario::{Lock, Scenario};
 pub(crate) use busy::busy_host;
 use section::not_as_asked;
 use serde::Serialize;
-
-/// What to say of figures of a simulated machine.
-pub(crate) const NOT_MEASURED: &str =
-    "nothing was measured: these are figures of a model, as good as its parameters";
 
 /// A warning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -50,15 +46,11 @@ impl Warning {
 
 /// Warnings that follow from what was asked for.
 pub(crate) fn of_scenario(scenario: &Scenario) -> Vec<Warning> {
-    let mut warnings = Vec::new();
-    match scenario.machine {
-        MachineKind::Kvm => {}
-        MachineKind::Threads => warnings.push(Warning::new(
-            "not_kvm",
-            "vCPUs were host threads, not vCPUs of a KVM guest: halts and kicks are system calls",
-        )),
-        MachineKind::Simulated => warnings.push(Warning::new("simulated", NOT_MEASURED)),
-    }
+    let caution = scenario.machine.facts().caution.as_ref();
+    let mut warnings: Vec<_> = caution
+        .map(|caution| Warning::new(caution.code, caution.text))
+        .into_iter()
+        .collect();
     warnings.extend(uneven(scenario));
     if scenario.drop_kicks {
         warnings.push(Warning::new(
@@ -299,7 +291,7 @@ pub(crate) fn of_summary(
 /// Most starving vCPUs that a warning names.
 const NAMED: usize = 8;
 
-/// Who starved; `rounds`: there are several runs.
+/// Tells which vCPUs starved; `rounds`: there are several runs.
 pub(crate) fn starving(all: &[Starving], rounds: bool) -> String {
     let each = all.iter().take(NAMED).map(|starving| {
         let Starving {

@@ -1,11 +1,82 @@
 //! vCPUs of a KVM guest.
 
-use super::{RunningVm, unknown_of_threads};
-use crate::record::Unknown;
+use super::{Facts, MachineError, Plan, RunningVm, Started, Unknown, unknown_of_threads};
+use abi::KICK_PAGES;
 use host::{HostError, HostNote, Region};
 use rustix::process::Pid;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use vmm::Vm;
+
+/// Each vCPU needs a kick doorbell, a 32-bit word in one of the doorbell pages.
+#[expect(clippy::cast_possible_truncation, reason = "there are four pages")]
+const MOST_VCPUS: usize = KICK_PAGES as usize * 0x1000 / size_of::<u32>();
+
+pub(super) const FACTS: Facts = Facts {
+    name: "kvm",
+    about: "Guests on real vCPUs.",
+    simulated: false,
+    kvm: true,
+    tasks: true,
+    ends_waiters: true,
+    most_vcpus: MOST_VCPUS,
+    why_no_more: "as there is a kick doorbell for each",
+    caution: None,
+    start,
+};
+
+/// Privilege level of the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cpl {
+    /// 0 if the host runs it natively, else 3.
+    #[serde(rename = "auto")]
+    Auto,
+    /// Kernel mode.
+    #[serde(rename = "0")]
+    Cpl0,
+    /// User mode.
+    #[serde(rename = "3")]
+    Cpl3,
+}
+
+fn start(plan: &Plan<'_>) -> Result<Vec<Started>, MachineError> {
+    let cpl = match plan.cpl {
+        Cpl::Cpl0 => vmm::Cpl::Cpl0,
+        Cpl::Cpl3 => vmm::Cpl::Cpl3,
+        Cpl::Auto => auto_cpl()?,
+    };
+    let vm = |(params, affinity): &(_, Vec<_>)| {
+        let (vm, notices) = Vm::start(&vmm::Config {
+            params: *params,
+            cpl,
+            affinity: affinity.clone(),
+        })?;
+        Ok((Box::new(vm) as Box<dyn RunningVm>, notices))
+    };
+    plan.vms.iter().map(vm).collect()
+}
+
+/// The privilege level for this host, found out once.
+///
+/// # Errors
+/// If KVM cannot run a guest to find out.
+pub fn auto_cpl() -> Result<vmm::Cpl, MachineError> {
+    static AUTO: OnceLock<vmm::Cpl> = OnceLock::new();
+    if let Some(cpl) = AUTO.get() {
+        return Ok(*cpl);
+    }
+    let cpl = vmm::cpl::detect()?;
+    Ok(*AUTO.get_or_init(|| cpl))
+}
+
+/// Whether each instruction of a guest at that level is emulated here.
+///
+/// # Errors
+/// As of [`auto_cpl`].
+pub fn emulates(cpl: Cpl) -> Result<bool, MachineError> {
+    Ok(cpl == Cpl::Cpl0 && auto_cpl()? == vmm::Cpl::Cpl3)
+}
 
 impl RunningVm for Vm {
     fn region(&self) -> &Region {

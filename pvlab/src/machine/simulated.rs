@@ -4,16 +4,17 @@
 //! (`session::control`): whenever somebody looks at a VM, the machine runs until then.
 #![allow(unsafe_code)] // The machine is told where the VMs' regions are.
 
-use super::{RunningVm, Started, Switches};
+use super::kind::{Caution, WORD_IS_FULL};
+use super::{
+    Facts, MOST_WORD_VCPUS, MachineError, MachineKind, Plan, RunningVm, Started, Switches, Unknown,
+};
 use crate::ending;
-use crate::record::Unknown;
-use crate::scenario::{Scenario, Simulated, whole_ns};
-use crate::session::RunError;
-use abi::{Params, Switch, Task};
+use abi::{Switch, VcpuState};
 use host::switches::SwitchError;
 use host::thread::ThreadStats;
 use host::{HostError, HostNote, Notice, Region};
 use rustix::process::Pid;
+use serde::{Deserialize, Serialize};
 use sim::{Said, Simulation, Spec, SpecError, VmConfig};
 use std::cell::{RefCell, RefMut};
 use std::collections::BTreeMap;
@@ -25,6 +26,48 @@ use tokio::time::Instant;
 
 /// Frequency of the machine's clock: it counts nanoseconds.
 const KHZ: u64 = 1_000_000;
+
+/// What the names of simulated machines begin with, as users write them.
+pub const SIM_PREFIX: &str = "sim:";
+
+/// What to say of figures of a simulated machine.
+pub(crate) const NOT_MEASURED: &str =
+    "nothing was measured: these are figures of a model, as good as its parameters";
+
+pub(super) const FACTS: Facts = Facts {
+    name: "sim",
+    about: "A model of a machine, as its preset says.",
+    simulated: true,
+    kvm: false,
+    tasks: true,
+    ends_waiters: true,
+    most_vcpus: MOST_WORD_VCPUS,
+    why_no_more: WORD_IS_FULL,
+    caution: Some(Caution {
+        code: "simulated",
+        text: NOT_MEASURED,
+        of_threads: NOT_MEASURED,
+    }),
+    start,
+};
+
+/// A simulated machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Simulated {
+    /// Name of its preset.
+    pub preset: String,
+    /// What differs from it: `PARAMETER=VALUE`, as given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub set: Vec<String>,
+    /// What is to happen at chosen moments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<sim::Rule>,
+}
+
+impl Simulated {
+    /// The machine that runs it.
+    pub const KIND: MachineKind = MachineKind::Simulated;
+}
 
 /// The names of all simulated machines.
 pub fn presets() -> impl Iterator<Item = &'static str> {
@@ -73,28 +116,25 @@ struct Machine {
     switched_on: Instant,
 }
 
-/// Switches a machine on, with a VM for each of `vms`: what it is told, and on which CPUs each of its vCPUs
-/// may run.
-pub(super) fn start(
-    scenario: &Scenario,
-    simulated: &Simulated,
-    vms: Vec<(Params, Vec<Vec<usize>>)>,
-) -> Result<Vec<Started>, RunError> {
+/// Switches a machine on.
+fn start(plan: &Plan<'_>) -> Result<Vec<Started>, MachineError> {
+    let simulated = plan.simulated.ok_or(MachineError::NoPreset)?;
     let options = sim::Options {
-        seed: scenario.seed,
+        seed: plan.seed,
         rules: simulated.rules.clone(),
-        tracing: vms.iter().any(|(params, _)| params.trace_records > 0),
+        tracing: plan.vms.iter().any(|(params, _)| params.trace_records > 0),
     };
     let mut simulation = Simulation::new(&spec(simulated)?, options);
     simulation.stand_still_on(ending::asked_flag());
     let (mut regions, mut notices, mut receivers) = (Vec::new(), Vec::new(), Vec::new());
-    for (mut params, affinity) in vms {
+    for (params, affinity) in &plan.vms {
+        let mut params = *params;
         params.tsc_khz = KHZ;
         let region = Region::in_process(&params)?;
         let config = VmConfig {
             layout: region.layout(),
             region: region.host_address()?,
-            affinity,
+            affinity: affinity.clone(),
             // Critical sections are counted where they are seen.
             instrumented: params.instrumented() || !simulated.rules.is_empty(),
         };
@@ -107,7 +147,7 @@ pub(super) fn start(
         notices.push(sender);
         receivers.push(receiver);
     }
-    for &cpu in scenario.cpus.iter().cycle().take(scenario.noise) {
+    for &cpu in &plan.noise {
         simulation.add_noise(cpu)?;
     }
     let machine = Rc::new(Machine {
@@ -118,7 +158,7 @@ pub(super) fn start(
     });
     let vm = |(number, receiver)| {
         let machine = Rc::clone(&machine);
-        let vm: Box<dyn RunningVm> = Box::new(Vm { machine, number });
+        let vm: Box<dyn RunningVm> = Box::new(OneOf { machine, number });
         (vm, receiver)
     };
     Ok(receivers.into_iter().enumerate().map(vm).collect())
@@ -127,7 +167,7 @@ pub(super) fn start(
 impl Machine {
     /// The simulation, at the time that it is now.
     fn now(&self) -> RefMut<'_, Simulation> {
-        let ns = whole_ns(self.switched_on.elapsed());
+        let ns = u64::try_from(self.switched_on.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let mut simulation = self.simulation.borrow_mut();
         if simulation.now_ns() < ns {
             simulation.run_until(ns);
@@ -147,18 +187,18 @@ impl Machine {
 }
 
 /// A VM of a machine.
-struct Vm {
+struct OneOf {
     machine: Rc<Machine>,
     number: usize,
 }
 
-impl Vm {
+impl OneOf {
     fn stats(&self, vcpu: usize) -> sim::VcpuStats {
         self.machine.now().vcpu_stats(self.number, vcpu)
     }
 }
 
-impl RunningVm for Vm {
+impl RunningVm for OneOf {
     fn region(&self) -> &Region {
         drop(self.machine.now());
         &self.machine.regions[self.number]
@@ -246,8 +286,8 @@ impl RunningVm for Vm {
         let simulation = self.machine.now();
         let region = &self.machine.regions[self.number];
         (0..region.layout().vcpus())
-            .map(|vcpu| match region.task(vcpu) {
-                Ok(Task::Working) => simulation.state(self.number, vcpu),
+            .map(|vcpu| match region.state(vcpu) {
+                Ok(VcpuState::Working) => simulation.state(self.number, vcpu),
                 Ok(task) => format!("{} ({task:?})", simulation.state(self.number, vcpu)),
                 Err(e) => e.to_string(),
             })

@@ -2,10 +2,12 @@
 //! host's scheduler takes its part; a halt is a futex wait, a kick a futex wake.
 #![allow(unsafe_code)] // Threads find their area by address, and read the TSC.
 
-use super::{RunningVm, Started, unknown_of_threads};
-use crate::record::Unknown;
-use abi::{Counter, HostStep, Params, Task, VcpuArea, flags};
-use guest::machine::{VcpuAreaExt as _, native, vcpu_at};
+use super::kind::{Caution, WORD_IS_FULL};
+use super::{
+    Facts, MOST_WORD_VCPUS, MachineError, Plan, RunningVm, Started, Unknown, unknown_of_threads,
+};
+use abi::{Counter, HostStep, Params, VcpuArea, VcpuState, flags};
+use guest::machine::{VcpuAreaExt as _, area, vcpu_at};
 use guest::{Machine, workload};
 use host::yielding::Target;
 use host::{HostError, HostNote, Notes, Notice, Region, clock, thread};
@@ -23,6 +25,23 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{self, UnboundedSender};
+
+pub(super) const FACTS: Facts = Facts {
+    name: "threads",
+    about: "vCPUs are host threads; the host's scheduler is their hypervisor.",
+    simulated: false,
+    kvm: false,
+    tasks: false,
+    ends_waiters: false,
+    most_vcpus: MOST_WORD_VCPUS,
+    why_no_more: WORD_IS_FULL,
+    caution: Some(Caution {
+        code: "not_kvm",
+        text: "vCPUs were host threads, not vCPUs of a KVM guest: halts and kicks are system calls",
+        of_threads: "threads were host threads: the host's scheduler takes its part",
+    }),
+    start,
+};
 
 /// How long threads get to end. One that has not ended by then is stuck, and is left behind.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -85,7 +104,7 @@ unsafe impl<const TRACE: bool> Platform for HostThread<TRACE> {
         let vcpu = Self::vcpu();
         vcpu.count(Counter::Kicks, 1);
         if vcpu.header().params.flags & flags::DROP_KICKS == 0 {
-            wake(&native::area::<Self>(cpu).kick_token);
+            wake(&area::<Self>(cpu).kick_token);
         }
     }
 
@@ -107,7 +126,7 @@ impl<const TRACE: bool> Machine for HostThread<TRACE> {
 
     #[inline(always)]
     fn vcpu() -> &'static VcpuArea {
-        // SAFETY: the thread has been given its area before it runs the workload, and `Vm` keeps
+        // SAFETY: the thread has been given its area before it runs the workload, and `Crew` keeps
         // the region until the thread has ended, or for ever.
         unsafe { vcpu_at(AREA.get()) }
     }
@@ -167,8 +186,8 @@ fn wake(token: &AtomicU32) {
     }
 }
 
-/// A "VM" of host threads.
-struct Vm {
+/// The threads of a "VM".
+struct Crew {
     /// Freed once all threads have ended; never, if one is stuck.
     region: ManuallyDrop<Region>,
     instrumented: bool,
@@ -183,13 +202,19 @@ struct Thread {
     handle: Option<JoinHandle<()>>,
 }
 
+pub(super) fn start(plan: &Plan<'_>) -> Result<Vec<Started>, MachineError> {
+    let vms = plan.vms.iter();
+    vms.map(|(params, affinity)| Ok(start_vm(*params, affinity)?))
+        .collect()
+}
+
 /// Starts a thread for each vCPU.
-pub(super) fn start(mut params: Params, affinity: &[Vec<usize>]) -> Result<Started, HostError> {
+fn start_vm(mut params: Params, affinity: &[Vec<usize>]) -> Result<Started, HostError> {
     params.vcpus = affinity.len() as u64;
     params.tsc_khz = clock::khz();
     let region = Region::in_process(&params)?;
     let (notices, receiver) = mpsc::unbounded_channel();
-    let mut vm = Vm {
+    let mut vm = Crew {
         region: ManuallyDrop::new(region),
         instrumented: params.instrumented(),
         khz: params.tsc_khz,
@@ -202,7 +227,7 @@ pub(super) fn start(mut params: Params, affinity: &[Vec<usize>]) -> Result<Start
     Ok((Box::new(vm), receiver))
 }
 
-impl Vm {
+impl Crew {
     fn start_vcpu(
         &mut self,
         vcpu: usize,
@@ -255,7 +280,7 @@ fn message_of(payload: &(dyn Any + Send)) -> String {
         .to_owned()
 }
 
-impl RunningVm for Vm {
+impl RunningVm for Crew {
     fn region(&self) -> &Region {
         &self.region
     }
@@ -313,9 +338,9 @@ impl RunningVm for Vm {
 
     fn states(&self) -> Vec<String> {
         (0..self.threads.len())
-            .map(|vcpu| match self.region.task(vcpu) {
-                Ok(Task::Working) if self.is_halted(vcpu) => "host thread, halted".to_owned(),
-                Ok(Task::Working) => "host thread at work".to_owned(),
+            .map(|vcpu| match self.region.state(vcpu) {
+                Ok(VcpuState::Working) if self.is_halted(vcpu) => "host thread, halted".to_owned(),
+                Ok(VcpuState::Working) => "host thread at work".to_owned(),
                 Ok(task) => format!("host thread, {task:?}"),
                 Err(e) => e.to_string(),
             })
@@ -323,7 +348,7 @@ impl RunningVm for Vm {
     }
 }
 
-impl Drop for Vm {
+impl Drop for Crew {
     fn drop(&mut self) {
         // The phase ends the workload's loop; those that wait leave. A thread that does neither cannot be
         // ended from outside.

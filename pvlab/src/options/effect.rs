@@ -110,7 +110,7 @@ pub(crate) fn check_time(
     machine: MachineKind,
 ) -> Result<(), Usage> {
     const TICK: Duration = Duration::from_millis(1);
-    let simulated = machine == MachineKind::Simulated;
+    let simulated = machine.is_simulated();
     let whole = time.subsec_nanos().is_multiple_of(TICK.subsec_nanos());
     if (!time.is_zero() && time < TICK) || (simulated && !whole) {
         return Err(Usage::FinerThanTicks {

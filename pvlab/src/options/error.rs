@@ -48,6 +48,7 @@ impl Ends for session::RunError {
     }
 }
 
+impl Ends for session::costs::CostError {}
 impl Ends for output::OutputError {}
 impl Ends for sink::WriteError {}
 impl Ends for read::ReadError {}
@@ -57,14 +58,20 @@ impl Ends for CollectError {}
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KvmError {
     /// Something is wrong with /dev/kvm.
-    #[error("--machine kvm: {device}; {}, or use --machine threads", remedy(.device))]
+    #[error("--machine {machine}: {device}; {}, or use --machine threads", remedy(.device))]
     Device {
+        /// The machine.
+        machine: &'static str,
         /// What is wrong with it.
         device: host::Device,
     },
     /// The architecture is not that of the guest image.
-    #[error("--machine kvm: guests are x86-64 and this host is {arch}; use --machine threads")]
+    #[error(
+        "--machine {machine}: guests are x86-64 and this host is {arch}; use --machine threads"
+    )]
     NotX86 {
+        /// The machine.
+        machine: &'static str,
         /// The host's architecture.
         arch: String,
     },

@@ -1,10 +1,10 @@
-//! Who takes which lock, and how: from [`MixArgs`] to the workload, or why it makes no sense.
+//! From [`MixArgs`] to the workload: which vCPUs take which lock and how, or why that makes no sense.
 
 use super::args::{Common, MixArgs};
 use super::error::Usage;
 use crate::machine::lock_bytes;
 use crate::scenario::{Data, Lock, Mix, Scenario, VmSpec, Workload};
-use guest::abi::{Dispatch, LOCK_BYTES_BESIDE_DATA};
+use abi::{Dispatch, LOCK_BYTES_BESIDE_DATA};
 use pvlock::LockKind;
 
 /// The workload of `vms`.

@@ -5,7 +5,7 @@ use super::error::Usage;
 use super::values::LockArg;
 use crate::scenario::{Lock, MachineKind};
 use crate::selection::Offered;
-use guest::abi::Dispatch;
+use abi::Dispatch;
 
 impl OfferArgs {
     /// What the guests are offered.
@@ -53,7 +53,7 @@ impl OfferArgs {
         }
         let patched = |lock: &&Lock| lock.dispatch == Dispatch::Patched;
         match resolved.iter().find(patched) {
-            Some(lock) if machine != MachineKind::Kvm => Err(Usage::NothingToPatch {
+            Some(lock) if !machine.facts().kvm => Err(Usage::NothingToPatch {
                 lock: lock.name(),
                 machine: machine.name(),
             }),

@@ -2,8 +2,10 @@
 
 use super::terminal;
 use crate::ending;
-use crate::session::Observer;
+use crate::session::{Interval, Observer};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::{self, ErrorKind, Write};
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 /// Steps of the bar for each run; finer than any terminal is wide.
@@ -72,9 +74,23 @@ impl Progress {
             .map(|n| self.started.elapsed() / n);
     }
 
-    /// Lets something else be written to the terminal.
-    pub(crate) fn suspend<R>(&self, write: impl FnOnce() -> R) -> R {
-        self.bar.suspend(write)
+    /// Writes these lines, which the bar must not be in the way of. A break if nobody will read the report.
+    pub(crate) fn tell(&self, aside: Aside, lines: &[String]) -> ControlFlow<()> {
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        let written = self.bar.suspend(|| match aside {
+            Aside::Stderr => io::stderr().write_all(text.as_bytes()),
+            Aside::Stdout | Aside::Report => {
+                let mut out = io::stdout().lock();
+                out.write_all(text.as_bytes()).and_then(|()| out.flush())
+            }
+        });
+        match written {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe && aside == Aside::Report => {
+                ControlFlow::Break(())
+            }
+            // The figures are in the report too.
+            _ => ControlFlow::Continue(()),
+        }
     }
 
     fn left(&self, done: f64) -> Option<Duration> {
@@ -90,26 +106,58 @@ impl Drop for Progress {
     }
 }
 
-/// Shows how a run goes.
-pub(crate) struct Watcher<'a> {
+/// Where lines about a run go that is still under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Aside {
+    /// To standard error.
+    Stderr,
+    /// To standard output, while the report goes elsewhere.
+    Stdout,
+    /// To standard output, before the report: who does not read it will not read that either.
+    Report,
+}
+
+/// Shows how a run goes: on the bar, and with some lines at each statistics interval.
+pub(crate) struct Watcher<'a, I = Interval> {
     progress: &'a Progress,
     phase: &'static str,
+    aside: Aside,
+    lines: Box<dyn FnMut(&I) -> Vec<String> + 'a>,
 }
 
 impl<'a> Watcher<'a> {
+    /// Without any lines.
     pub(crate) fn new(progress: &'a Progress) -> Self {
+        Self::telling(progress, Aside::Stderr, |_| Vec::new())
+    }
+}
+
+impl<'a, I> Watcher<'a, I> {
+    /// With those lines for each interval.
+    pub(crate) fn telling(
+        progress: &'a Progress,
+        aside: Aside,
+        lines: impl FnMut(&I) -> Vec<String> + 'a,
+    ) -> Self {
         Self {
             progress,
             phase: "launching",
+            aside,
+            lines: Box::new(lines),
         }
     }
 }
 
-impl Observer for Watcher<'_> {
+impl<I> Observer<I> for Watcher<'_, I> {
     fn phase(&mut self, phase: &'static str) {
         self.phase = phase;
         self.progress
             .at(phase, if phase == "stopping" { 1.0 } else { 0.0 });
+    }
+
+    fn interval(&mut self, interval: &I) -> ControlFlow<()> {
+        let lines = (self.lines)(interval);
+        self.progress.tell(self.aside, &lines)
     }
 
     fn progress(&mut self, done: f64) {

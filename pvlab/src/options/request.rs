@@ -7,7 +7,6 @@ use super::mix;
 use super::values::{LockArg, MachineArg, PlacementArg, VmArg};
 use crate::host::{Device, Host, allowed_cpus, format_cpu_list};
 use crate::report::human::plural;
-use crate::scenario::limits::{MOST_KVM_VCPUS, MOST_WORD_VCPUS};
 use crate::scenario::{Cpl, Length, Lock, MachineKind, Placement, Scenario, Simulated, VmSpec};
 use std::time::Duration;
 
@@ -122,7 +121,7 @@ pub(crate) fn request(
         }
         .into());
     }
-    if machine != MachineKind::Kvm && common.cpl.is_some() {
+    if !machine.facts().kvm && common.cpl.is_some() {
         let machine = machine.name();
         return Err(Usage::CplWithoutKvm { machine }.into());
     }
@@ -162,8 +161,8 @@ pub(crate) fn request(
     };
     effect::check(common, &request.scenario, &request.locks)?;
     // Last, so that a wrong command line is called wrong on every host alike.
-    if machine == MachineKind::Kvm {
-        check_kvm(host, &request.scenario.vms)?;
+    if machine.facts().kvm {
+        check_kvm(machine, host, &request.scenario.vms)?;
     }
     Ok(request)
 }
@@ -188,17 +187,24 @@ struct Usable {
 }
 
 fn choose(asked: &MachineArgs, host: &Host) -> Result<Chosen, Usage> {
-    let vendor = || host.kvm.vendor_name().to_owned();
-    let (machine, machine_reason) = match &asked.machine {
+    let no_guests = match host.kvm.device {
+        _ if !is_x86(host) => Some(format!("guests are x86-64 and this host is {}", host.arch)),
+        Device::Ok => None,
+        _ => Some(host.kvm.device.to_string()),
+    };
+    let (machine, why_not_another) = match &asked.machine {
         Some(MachineArg::Simulated(name)) => return choose_simulated(name, &asked.set),
-        Some(MachineArg::Kvm) => (MachineKind::Kvm, vendor()),
-        Some(MachineArg::Threads) => (MachineKind::Threads, "as asked".to_owned()),
-        None if !is_x86(host) => (
-            MachineKind::Threads,
-            format!("guests are x86-64 and this host is {}", host.arch),
-        ),
-        None if host.kvm.device == Device::Ok => (MachineKind::Kvm, vendor()),
-        None => (MachineKind::Threads, host.kvm.device.to_string()),
+        Some(MachineArg::OfHost(machine)) => (*machine, None),
+        None => {
+            let can = |machine: &MachineKind| !machine.facts().kvm || no_guests.is_none();
+            let machine = MachineKind::of_the_host().find(can);
+            (machine.ok_or(Usage::NoCpus)?, no_guests)
+        }
+    };
+    let machine_reason = if machine.facts().kvm {
+        host.kvm.vendor_name().to_owned()
+    } else {
+        why_not_another.unwrap_or_else(|| "as asked".to_owned())
     };
     if !asked.set.is_empty() {
         return Err(Usage::NotSimulated {
@@ -237,7 +243,7 @@ fn choose_simulated(name: &str, set: &[String]) -> Result<Chosen, Usage> {
         machine_reason += &format!(", {assignment}");
     }
     Ok(Chosen {
-        machine: MachineKind::Simulated,
+        machine: Simulated::KIND,
         machine_reason,
         simulated: Some(simulated),
         usable: Usable {
@@ -251,13 +257,12 @@ fn choose_simulated(name: &str, set: &[String]) -> Result<Chosen, Usage> {
 
 /// How many runs may go on at the same time: on a real machine they would disturb each other.
 pub(crate) fn jobs(asked: JobsArgs, machine: MachineKind) -> Result<usize, Usage> {
-    let option = "--jobs";
-    match (machine, asked.jobs) {
-        (MachineKind::Simulated, Some(jobs)) => Ok(jobs),
-        (MachineKind::Simulated, None) => Ok(allowed_cpus().len().max(1)),
-        (_, None) => Ok(1),
-        (_, Some(_)) => Err(Usage::NotSimulated {
-            option,
+    match (machine.is_simulated(), asked.jobs) {
+        (true, Some(jobs)) => Ok(jobs),
+        (true, None) => Ok(allowed_cpus().len().max(1)),
+        (false, None) => Ok(1),
+        (false, Some(_)) => Err(Usage::NotSimulated {
+            option: "--jobs",
             machine: machine.name(),
         }),
     }
@@ -267,15 +272,17 @@ fn is_x86(host: &Host) -> bool {
     host.arch == "x86_64"
 }
 
-fn check_kvm(host: &Host, vms: &[VmSpec]) -> Result<(), CliError> {
+fn check_kvm(machine: MachineKind, host: &Host, vms: &[VmSpec]) -> Result<(), CliError> {
     if !is_x86(host) {
         return Err(KvmError::NotX86 {
+            machine: machine.name(),
             arch: host.arch.clone(),
         }
         .into());
     }
     if host.kvm.device != Device::Ok {
         return Err(KvmError::Device {
+            machine: machine.name(),
             device: host.kvm.device.clone(),
         }
         .into());
@@ -355,13 +362,8 @@ fn check_sizes(
     vms: &[VmSpec],
     map_length: Option<usize>,
 ) -> Result<(), Usage> {
-    let (most, why) = match machine {
-        MachineKind::Kvm => (MOST_KVM_VCPUS, "as there is a kick doorbell for each"),
-        MachineKind::Threads | MachineKind::Simulated => {
-            (MOST_WORD_VCPUS, "as the lock word can name no more")
-        }
-    };
-    check_vcpus(vms, most, why)?;
+    let facts = machine.facts();
+    check_vcpus(vms, facts.most_vcpus, facts.why_no_more)?;
     let vcpus = vms.iter().map(|vm| vm.vcpus).sum();
     match map_length {
         Some(listed) if listed != vcpus => Err(Usage::PlacementLength { listed, vcpus }),

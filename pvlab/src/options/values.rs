@@ -4,9 +4,11 @@ mod times;
 
 use crate::host::parse_cpu_list;
 use crate::scenario::limits::{MOST_LOCKS, MOST_NODES, MOST_NOISE, MOST_SKEW};
-use crate::scenario::{Preempt, SIM_PREFIX, UnknownLock, Whom, split_dispatch, whole_ns};
+use crate::scenario::{
+    MachineKind, Preempt, SIM_PREFIX, UnknownLock, Whom, split_dispatch, whole_ns,
+};
+use abi::Dispatch;
 use clap::builder::{PossibleValue, TypedValueParser};
-use guest::abi::Dispatch;
 use guest::workload::nested::MAX_CONTEXTS;
 use guest::workload::torture::MOST_NESTED;
 use pvlock::LockKind;
@@ -289,21 +291,22 @@ where
 /// Where vCPUs are to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MachineArg {
-    Kvm,
-    Threads,
-    /// The simulated machine of that name.
+    /// A machine that this host is.
+    OfHost(MachineKind),
+    /// A simulated one, by its preset.
     Simulated(String),
 }
 
 fn machine(text: &str) -> Result<MachineArg, ValueError> {
-    match (text, text.strip_prefix(SIM_PREFIX)) {
-        ("kvm", _) => Ok(MachineArg::Kvm),
-        ("threads", _) => Ok(MachineArg::Threads),
-        (_, Some(name)) => Ok(MachineArg::Simulated(name.to_owned())),
-        (_, None) => Err(ValueError::NoMachine {
-            text: text.to_owned(),
-        }),
+    if let Some(name) = text.strip_prefix(SIM_PREFIX) {
+        return Ok(MachineArg::Simulated(name.to_owned()));
     }
+    let found = MachineKind::of_the_host().find(|machine| machine.name() == text);
+    found
+        .map(MachineArg::OfHost)
+        .ok_or_else(|| ValueError::NoMachine {
+            text: text.to_owned(),
+        })
 }
 
 /// Parses a machine, and knows those that there are, for help and completions.
@@ -323,11 +326,9 @@ impl TypedValueParser for MachineParser {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let real = ["kvm", "threads"].map(PossibleValue::new);
+        let real = MachineKind::of_the_host().map(|machine| PossibleValue::new(machine.name()));
         let simulated = crate::machine::presets().map(|name| format!("{SIM_PREFIX}{name}"));
-        Some(Box::new(
-            real.into_iter().chain(simulated.map(PossibleValue::new)),
-        ))
+        Some(Box::new(real.chain(simulated.map(PossibleValue::new))))
     }
 }
 

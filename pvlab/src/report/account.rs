@@ -7,7 +7,7 @@ mod tables;
 use super::doc::{Block, Table, render};
 use super::human::{or_dash, rate, time};
 use super::{Format, to_json};
-use crate::figures::NOT_MEASURED;
+use crate::machine::NOT_MEASURED;
 use crate::trace::account::{Account, Part, Tally, VmAccount};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 

@@ -6,7 +6,7 @@ use super::mix;
 use crate::figures::Summary;
 use crate::host::format_cpu_list;
 use crate::record::{Start, StartReason};
-use crate::scenario::{Data, Length, MachineKind, Placement, Scenario, Spread};
+use crate::scenario::{Data, Length, Placement, Scenario, Spread};
 
 /// The first line of a report: the machine and why, the vCPUs and where.
 pub fn headline(context: &Context, scenario: &Scenario) -> String {
@@ -47,9 +47,10 @@ pub fn headline(context: &Context, scenario: &Scenario) -> String {
         .map(|limit| format!(", {limit}"))
         .collect();
     // All that chance has to say in a simulated machine.
-    let seed = match scenario.machine {
-        MachineKind::Kvm | MachineKind::Threads => String::new(),
-        MachineKind::Simulated => format!(", seed {}", scenario.seed),
+    let seed = if scenario.machine.is_simulated() {
+        format!(", seed {}", scenario.seed)
+    } else {
+        String::new()
     };
     format!(
         "machine: {} ({}){seed}, {}{guests} on {} {} ({:.1} vCPUs per CPU), \

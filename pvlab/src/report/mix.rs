@@ -8,7 +8,7 @@ use super::human::{count, or_dash, plural, rate, ratio, share};
 use crate::figures::{Side, Summary, WaitNs};
 use crate::record::VcpuRecord;
 use crate::scenario::{Mix, Scenario, Workload};
-use guest::abi::Counter;
+use abi::Counter;
 use pvlock::LockEvent;
 
 /// The locks and who takes them, as asked for.

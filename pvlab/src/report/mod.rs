@@ -13,7 +13,7 @@ pub(crate) mod mix;
 pub use headline::headline;
 
 use crate::host::Host;
-use crate::scenario::{MachineKind, Scenario};
+use crate::scenario::Scenario;
 use serde::Serialize;
 
 /// The format of a report.
@@ -41,7 +41,7 @@ pub struct Context {
 impl Context {
     /// Where the scenario is run, by this host.
     pub fn new(host: Host, machine_reason: String, scenario: &Scenario) -> Self {
-        let real = scenario.machine != MachineKind::Simulated;
+        let real = !scenario.machine.is_simulated();
         Self {
             host: real.then_some(host),
             machine_reason,
@@ -52,7 +52,7 @@ impl Context {
     pub(crate) fn machine(&self, scenario: &Scenario) -> Machine<'_> {
         Machine {
             machine: scenario.machine_name(),
-            simulated: scenario.machine == MachineKind::Simulated,
+            simulated: scenario.machine.is_simulated(),
             machine_reason: &self.machine_reason,
             host: self.host.as_ref(),
         }

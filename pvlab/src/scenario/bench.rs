@@ -1,7 +1,6 @@
 //! The microbenchmarks, as parts of a scenario.
 
 use super::MachineKind;
-use guest::abi;
 use guest::workload::{futex_hash, pipe};
 use serde::{Deserialize, Serialize};
 
@@ -68,12 +67,12 @@ impl BenchKind {
 }
 
 impl Bench {
-    /// Tasks that each of `vcpus` vCPUs needs, so that there is one for each thread. A host thread is
-    /// a task by itself.
+    /// Tasks that each of `vcpus` vCPUs needs, so that there is one for each thread.
     pub const fn tasks(self, machine: MachineKind, vcpus: usize) -> usize {
-        match machine {
-            MachineKind::Kvm | MachineKind::Simulated => self.threads.div_ceil(vcpus),
-            MachineKind::Threads => 1,
+        if machine.facts().tasks {
+            self.threads.div_ceil(vcpus)
+        } else {
+            1
         }
     }
 

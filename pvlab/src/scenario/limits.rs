@@ -3,22 +3,15 @@
 //! Options are looked at one by one before, and told of by their own names. Here the whole is looked at, by
 //! the names that its fields have in JSON (`docs/json.md`). Nothing runs that has not been.
 
-use super::{
-    BenchKind, Cpl, Data, Length, MachineKind, Mix, Scenario, Torture, VmSpec, Workload, whole_ns,
-};
+use super::{BenchKind, Cpl, Data, Length, Mix, Scenario, Torture, VmSpec, Workload, whole_ns};
 use crate::machine::lock_bytes;
-use guest::abi::{Dispatch, KICK_PAGES, LOCK_BYTES_BESIDE_DATA, MAX_TASKS};
+use abi::{Dispatch, LOCK_BYTES_BESIDE_DATA, MAX_TASKS};
 use guest::workload::nested::MAX_CONTEXTS;
 use guest::workload::torture::MOST_NESTED;
 use sim::Rule;
 use std::fmt::Display;
 use std::time::Duration;
 
-/// vCPUs of a KVM guest: each needs a kick doorbell, a 32-bit word in one of the doorbell pages.
-#[expect(clippy::cast_possible_truncation, reason = "there are four pages")]
-pub const MOST_KVM_VCPUS: usize = KICK_PAGES as usize * 0x1000 / size_of::<u32>();
-/// vCPUs that the word of a queued lock can name.
-pub const MOST_WORD_VCPUS: usize = pvlock::MAX_CPUS as usize;
 /// vCPUs of all VMs together: a trace can number as many.
 pub const MOST_VCPUS: usize = 1 << 16;
 /// VMs, each of which takes a region, and on KVM a descriptor and eventfds.
@@ -116,7 +109,7 @@ impl Scenario {
     }
 
     fn check_machine(&self) -> Checked {
-        let simulated = self.machine == MachineKind::Simulated;
+        let simulated = self.machine.is_simulated();
         match &self.simulated {
             Some(_) if !simulated => {
                 let limit = "only the machine 'sim' has that";
@@ -127,7 +120,7 @@ impl Scenario {
             }
             _ => {}
         }
-        if self.machine != MachineKind::Kvm && self.cpl != Cpl::Auto {
+        if !self.machine.facts().kvm && self.cpl != Cpl::Auto {
             return Err(fault("cpl", "given", "the machine has no KVM guests"));
         }
         Ok(())
@@ -159,14 +152,11 @@ impl Scenario {
     }
 
     fn check_vms(&self) -> Checked {
-        let most = match self.machine {
-            MachineKind::Kvm => MOST_KVM_VCPUS,
-            MachineKind::Threads | MachineKind::Simulated => MOST_WORD_VCPUS,
-        };
+        let most = self.machine.facts().most_vcpus;
         within("the number of vms", self.vms.len(), 1, MOST_VMS)?;
         for (i, vm) in self.vms.iter().enumerate() {
             within(&format!("vms.{i}.vcpus"), vm.vcpus, 1, most)?;
-            if vm.lock.dispatch == Dispatch::Patched && self.machine != MachineKind::Kvm {
+            if vm.lock.dispatch == Dispatch::Patched && !self.machine.facts().kvm {
                 let limit = "calls are patched in the image of a KVM guest";
                 return Err(fault(format!("vms.{i}.lock"), vm.lock, limit));
             }
@@ -220,7 +210,7 @@ impl Scenario {
             let limit = "it must be longer than one turn of critical section and outside work";
             return Err(fault("watchdog_ns", whole_ns(self.watchdog), limit));
         }
-        if self.machine != MachineKind::Simulated {
+        if !self.machine.is_simulated() {
             return Ok(());
         }
         // Everybody waits for everybody, each time.
@@ -313,10 +303,8 @@ impl Scenario {
             return Ok(());
         };
         let fewest = self.vms.iter().map(|vm| vm.vcpus).min().unwrap_or(1);
-        let most = match self.machine {
-            MachineKind::Threads => fewest,
-            MachineKind::Kvm | MachineKind::Simulated => fewest * MAX_TASKS,
-        };
+        let tasks = self.machine.facts().tasks;
+        let most = fewest * if tasks { MAX_TASKS } else { 1 };
         within("bench.threads", bench.threads, 1, most)?;
         if bench.workload == BenchKind::Pipe && !bench.threads.is_multiple_of(2) {
             return Err(fault("bench.threads", bench.threads, "pipes take pairs"));

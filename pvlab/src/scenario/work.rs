@@ -1,6 +1,5 @@
 //! How long the work is, and what data it touches.
 
-use guest::abi;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::time::Duration;

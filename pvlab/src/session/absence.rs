@@ -196,7 +196,7 @@ impl Passed {
     /// How much of the monotonic time nobody was there, and why; `rate` is how many CPUs were used before, of
     /// `cpus`.
     fn absence(self, rate: f64, cpus: f64) -> Option<(Duration, Cause)> {
-        // Who is told to go on had been stopped: how often it got a CPU before does not matter.
+        // A process that is told to go on had been stopped: how often it got a CPU before does not matter.
         let rate = if self.continued { cpus } else { rate };
         let present = if rate >= LEAST_RATE {
             self.cpu.div_f64(rate)

@@ -3,9 +3,9 @@
 use super::RunError;
 use super::run::{POLL, Run};
 use super::snapshot::to_f64;
-use crate::machine::auto_cpl;
+use crate::machine::emulates;
 use crate::record::Calibration;
-use crate::scenario::{Cpl, MachineKind, Scenario};
+use crate::scenario::Scenario;
 use abi::{Costs, phase};
 
 impl Run<'_> {
@@ -27,7 +27,7 @@ impl Run<'_> {
         })
         .await?;
         if let Some(costs) = &found {
-            for vm in &self.vms {
+            for vm in self.vms.iter() {
                 vm.machine.region().set_calibration(costs)?;
             }
         }
@@ -39,7 +39,7 @@ impl Run<'_> {
     /// KVM's emulator does not know all that would take. vCPUs find out for themselves how long a unit takes.
     fn is_emulated(&self) -> Result<bool, RunError> {
         let Scenario { machine, cpl, .. } = self.scenario;
-        Ok(*machine == MachineKind::Kvm && *cpl == Cpl::Cpl0 && auto_cpl()? == vmm::Cpl::Cpl3)
+        Ok(machine.facts().kvm && emulates(*cpl)?)
     }
 }
 

@@ -36,8 +36,7 @@ pub(crate) fn with_control<T>(
     machine: MachineKind,
     f: impl FnOnce(&mut Control) -> Result<T, RunError>,
 ) -> Result<T, RunError> {
-    ending::heed();
-    let simulated = machine == MachineKind::Simulated;
+    let simulated = machine.is_simulated();
     let control = if simulated { &SIMULATED } else { &REAL };
     control.with_borrow_mut(|control| match control {
         Some(control) => f(control),
@@ -98,6 +97,7 @@ impl Control {
         observer: &mut dyn Observer,
         collector: Option<&mut Collector>,
     ) -> Result<Record, RunError> {
+        ending::heed();
         self.carry_out(async |mut signalled| {
             observer.phase("launching");
             let mut run = Run::launch(scenario, collector)?;
@@ -129,8 +129,8 @@ impl Control {
                 () = &mut signalled => true,
                 // A simulated machine stands still as soon as it is asked to: that was not all.
                 measured = run.measure(begun, options, observer, &mut intervals) => {
-                    measured?;
-                    ending::asked()
+                    // An observer may be the first to find that nobody reads.
+                    ending::asked() | measured?.is_break()
                 }
             };
             observer.phase("stopping");

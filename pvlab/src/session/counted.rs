@@ -11,7 +11,6 @@ use crate::record::{Figures, Waits};
 use crate::scenario::{Mix, Scenario};
 use abi::hist::{BUCKETS, bucket_values};
 use abi::{Counter, Mark, VcpuArea};
-use guest::workload::turn;
 use host::region::RegionError;
 use pvlock::LockEvent;
 use std::mem::offset_of;
@@ -78,12 +77,12 @@ impl Counted {
             })
         };
         let writes = side(
-            turn::HIST_WAIT,
+            abi::HIST_WAIT,
             offset_of!(VcpuArea, wait_max),
             offset_of!(VcpuArea, wait_since),
         )?;
         let reads = side(
-            turn::HIST_READ_WAIT,
+            abi::HIST_READ_WAIT,
             offset_of!(VcpuArea, read_wait_max),
             offset_of!(VcpuArea, read_wait_since),
         )?;

@@ -3,7 +3,7 @@
 use crate::machine::{MachineError, RunningVm};
 use crate::scenario::{ScenarioError, VmSpec};
 use crate::trace::CollectError;
-use abi::{Counter, Task};
+use abi::{Counter, VcpuState};
 use host::region::{QueueNode, RegionError};
 use host::{HostError, remedy};
 use pvlock::qspinlock::pv;
@@ -40,12 +40,6 @@ pub enum RunError {
     /// A machine failed.
     #[error(transparent)]
     Machine(#[from] MachineError),
-    /// There is no such simulated machine.
-    #[error(transparent)]
-    Spec(#[from] sim::SpecError),
-    /// The simulated machine cannot have these VMs.
-    #[error(transparent)]
-    Simulation(#[from] sim::SimError),
     /// The region could not be read.
     #[error(transparent)]
     Region(#[from] RegionError),
@@ -120,8 +114,8 @@ impl Stuck {
         let region = machine.region();
         let (mut halted, mut ended) = (0, 0);
         for vcpu in 0..region.layout().vcpus() {
-            match region.task(vcpu)? {
-                Task::Done => ended += 1,
+            match region.state(vcpu)? {
+                VcpuState::Done => ended += 1,
                 _ if machine.is_halted(vcpu) => halted += 1,
                 _ => {}
             }

@@ -3,15 +3,16 @@
 
 use super::absence::Absences;
 use super::counted::Counted;
-use super::run::{Watched, seconds};
 use super::snapshot::{VmSnapshot, to_f64};
-use super::{Interval, IntervalVm, Observer};
+use super::vms::{Watched, seconds};
+use super::{Interval, IntervalVm, LiveVm, Observer};
 use crate::machine::RunningVm;
 use crate::record::Record;
 use abi::{Counter, VcpuArea};
 use host::region::RegionError;
 use pvlock::LockEvent;
 use std::mem::offset_of;
+use std::ops::ControlFlow;
 
 /// Makes intervals of what the counters are at their ends. Nothing else is read: each look takes time
 /// from the vCPUs.
@@ -46,10 +47,11 @@ impl Intervals {
         &mut self,
         vms: &[Watched],
         absences: &Absences,
+        live: Vec<Option<LiveVm>>,
         observer: &mut dyn Observer,
-    ) -> Result<(), RegionError> {
+    ) -> Result<ControlFlow<()>, RegionError> {
         let Some(vm) = vms.first() else {
-            return Ok(());
+            return Ok(ControlFlow::Continue(()));
         };
         let at = vm.machine.now();
         let so_far = vms.iter().enumerate().map(|(number, vm)| {
@@ -58,8 +60,7 @@ impl Intervals {
         });
         let so_far = so_far.collect::<Result<_, _>>()?;
         let absent = absences.ticks_until(at.wrapping_sub(vm.machine.tsc_offset()));
-        self.tell((at, absent), so_far, &*vm.machine, observer);
-        Ok(())
+        Ok(observer.interval(&self.turn((at, absent), so_far, live, &*vm.machine)))
     }
 
     /// The last interval ends with the measurement, and is what is left of it.
@@ -85,30 +86,33 @@ impl Intervals {
         });
         let absent = absences.ticks_until(u64::MAX);
         let end = (self.start + length + absent).max(self.last);
-        self.tell((end, absent), whole.collect(), machine, observer);
+        // It is over in any case.
+        let _ = observer.interval(&self.turn((end, absent), whole.collect(), Vec::new(), machine));
     }
 
-    /// `at`: when it ends, and how much of the time until then was without CPU.
-    fn tell(
+    /// The interval that ends at `at`, until when so much time was without CPU.
+    fn turn(
         &mut self,
         (at, absent): (u64, u64),
         so_far: Vec<IntervalVm>,
+        live: Vec<Option<LiveVm>>,
         machine: &dyn RunningVm,
-        observer: &mut dyn Observer,
-    ) {
+    ) -> Interval {
         let vms = so_far.iter().zip(&self.told);
         let lost = absent.saturating_sub(self.absent);
         let measured =
             |from: u64, lost: u64| seconds(at.saturating_sub(from).saturating_sub(lost), machine);
-        observer.interval(&Interval {
+        let interval = Interval {
             at_s: measured(self.start, absent),
             length_s: measured(self.last, lost),
             without_cpu_s: seconds(lost, machine),
             vms: vms.map(|(now, told)| now.since(told)).collect(),
-        });
+            live,
+        };
         self.last = at;
         self.absent = absent;
         self.told = so_far;
+        interval
     }
 }
 

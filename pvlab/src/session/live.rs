@@ -1,11 +1,11 @@
-//! Who is preempted right now, and how often a holder is: for the live view.
+//! Which vCPUs are preempted right now, and how often a holder is: for the live view.
 //!
 //! Context switches are recorded by the kernel; whether a vCPU that lost its CPU holds a lock is seen
 //! from the owner beside the lock, which cannot change while its holder is away. So every preemption
 //! of a holder that lasts at least [`LOOK_EVERY`] is found; shorter ones may be missed.
 
-use super::RunError;
-use super::run::Watched;
+use super::vms::Watched;
+use super::{LiveVm, RunError};
 use crate::machine::Switches;
 use abi::SwitchKind;
 use std::time::Duration;
@@ -15,11 +15,12 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// What the live view knows of the vCPUs of all VMs.
 pub(super) struct Live {
-    vcpus: Vec<Vcpu>,
+    vcpus: Vec<Seen>,
     refused: Option<String>,
 }
 
-struct Vcpu {
+/// What is seen of a vCPU.
+struct Seen {
     vm: usize,
     number: usize,
     recorder: Option<Box<dyn Switches>>,
@@ -44,7 +45,7 @@ impl Live {
                     }
                     None => None,
                 };
-                vcpus.push(Vcpu {
+                vcpus.push(Seen {
                     vm,
                     number,
                     recorder,
@@ -58,7 +59,7 @@ impl Live {
             // Those of some would not do, and the files they take are missing elsewhere.
             vcpus
                 .iter_mut()
-                .for_each(|vcpu: &mut Vcpu| vcpu.recorder = None);
+                .for_each(|vcpu: &mut Seen| vcpu.recorder = None);
         }
         Self { vcpus, refused }
     }
@@ -94,18 +95,21 @@ impl Live {
 
     /// Of VM `vm`: preemptions of holders since the last call, and who is preempted now. `None` where
     /// switches cannot be recorded.
-    pub(super) fn take(&mut self, vm: usize) -> Option<(u64, Vec<usize>)> {
+    pub(super) fn take(&mut self, vm: usize) -> Option<LiveVm> {
         if self.refused.is_some() {
             return None;
         }
-        let mut preemptions = 0;
+        let mut holder_preemptions = 0;
         let mut preempted = Vec::new();
         for vcpu in self.vcpus.iter_mut().filter(|vcpu| vcpu.vm == vm) {
-            preemptions += std::mem::take(&mut vcpu.holder_preemptions);
+            holder_preemptions += std::mem::take(&mut vcpu.holder_preemptions);
             if vcpu.preempted_at.is_some() {
                 preempted.push(vcpu.number);
             }
         }
-        Some((preemptions, preempted))
+        Some(LiveVm {
+            holder_preemptions,
+            preempted,
+        })
     }
 }

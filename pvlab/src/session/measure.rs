@@ -4,16 +4,18 @@ use super::absence::Found;
 use super::calibration;
 use super::intervals::Intervals;
 use super::live::{LOOK_EVERY, Live};
-use super::run::{Run, done, machines, seconds};
+use super::run::Run;
 use super::snapshot;
 use super::snapshot::{VmSnapshot, ns, to_f64};
 use super::surroundings::Counts;
-use super::{LiveVm, Observer, Options, RunError, look_every, tasks};
+use super::vms::seconds;
+use super::{Observer, Options, RunError, look_every, tasks};
 use crate::record::{Absence, Record, Start, VmRecord};
 use crate::scenario::Length;
 use crate::trace::collect::COLLECT_EVERY;
 use abi::{VcpuArea, phase};
 use std::mem::offset_of;
+use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, interval_at, sleep_until};
@@ -27,20 +29,20 @@ impl Run<'_> {
         self.host = Counts::take(self.scenario);
         // The trace is of what is counted: nothing that takes time comes between.
         if let Some(collector) = &mut self.collector {
-            collector.begin(&machines(&self.vms));
+            collector.begin(&self.vms.machines());
         }
         self.enter(phase::MEASURE)?;
         self.snapshots()
     }
 
-    /// Waits until the measurement is over, which began at `begun`.
+    /// Waits until the measurement is over, which began at `begun`; a break if the observer ended it.
     pub(super) async fn measure(
         &mut self,
         begun: Instant,
         options: &Options,
         observer: &mut dyn Observer,
         reporter: &mut Intervals,
-    ) -> Result<(), RunError> {
+    ) -> Result<ControlFlow<()>, RunError> {
         let duration = match self.scenario.length {
             Length::Duration(duration) => Some(duration),
             Length::Iterations(_) => None,
@@ -72,22 +74,21 @@ impl Run<'_> {
                     if postpone(&mut end, self.notice_absence()) {
                         continue;
                     }
-                    return Ok(());
+                    return Ok(ControlFlow::Continue(()));
                 }
                 _ = intervals.tick() => {
                     // The last interval ends with the measurement.
                     if duration.is_some_and(|all| begun.elapsed() + AT_ONCE >= all) {
                         continue;
                     }
-                    if let Some(live) = &mut live {
-                        let vms = (0..self.vms.len()).map(|vm| {
-                            let (holder_preemptions, preempted) = live.take(vm)?;
-                            Some(LiveVm { holder_preemptions, preempted })
-                        });
-                        observer.live(&vms.collect::<Vec<_>>());
-                    }
+                    let seen = live.as_mut().map(|live| {
+                        (0..self.vms.len()).map(|vm| live.take(vm)).collect()
+                    });
                     postpone(&mut end, self.notice_absence());
-                    reporter.report(&self.vms, &self.absences, observer)?;
+                    let seen = seen.unwrap_or_default();
+                    if reporter.report(&self.vms, &self.absences, seen, observer)?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
                 }
                 _ = live_looks.tick() => {
                     if let Some(live) = &mut live {
@@ -96,11 +97,11 @@ impl Run<'_> {
                 }
                 _ = collections.tick() => self.collect()?,
                 _ = looks.tick() => {
-                    self.listen()?;
+                    self.vms.listen()?;
                     postpone(&mut end, self.notice_absence());
                     self.watch()?;
-                    if self.all_done()? {
-                        return Ok(());
+                    if self.vms.all_done()? {
+                        return Ok(ControlFlow::Continue(()));
                     }
                     if let Some(duration) = duration {
                         let measured = begun.elapsed().saturating_sub(self.absences.lost());
@@ -153,7 +154,7 @@ impl Run<'_> {
         }
         let host = self.host.zip(Counts::take(self.scenario));
         let mut unknown = Vec::new();
-        for vm in &self.vms {
+        for vm in self.vms.iter() {
             for new in vm.machine.unknown() {
                 // Said once, whatever the number of VMs.
                 if !unknown.contains(&new) {
@@ -164,7 +165,7 @@ impl Run<'_> {
         self.stop(interrupted).await?;
 
         if let Some(collector) = &mut self.collector {
-            collector.end(ended, &machines(&self.vms))?;
+            collector.end(ended, &self.vms.machines())?;
         }
 
         let mut vms = Vec::new();
@@ -215,7 +216,7 @@ impl Run<'_> {
         let mut longest: f64 = 0.0;
         for (i, vm) in self.vms.iter().enumerate() {
             let mut end = to[i].at;
-            if self.scenario.length.iterations() > 0 && done(vm)? {
+            if self.scenario.length.iterations() > 0 && vm.done()? {
                 end = 0;
                 for vcpu in 0..vm.machine.region().layout().vcpus() {
                     let field = offset_of!(VcpuArea, finished);
@@ -242,7 +243,7 @@ impl Run<'_> {
 
     pub(super) fn first_acquisition_ms(&self) -> Result<Option<f64>, RunError> {
         let mut first = f64::INFINITY;
-        for vm in &self.vms {
+        for vm in self.vms.iter() {
             for vcpu in 0..vm.machine.region().layout().vcpus() {
                 let field = offset_of!(VcpuArea, first_acquisition);
                 let at = vm.machine.region().vcpu_word(vcpu, field)?;

@@ -7,9 +7,11 @@
 mod absence;
 mod calibration;
 mod control;
+pub(crate) mod costs;
 mod counted;
 mod error;
 mod intervals;
+mod launch;
 mod live;
 mod measure;
 mod room;
@@ -18,11 +20,14 @@ mod snapshot;
 mod stop;
 mod surroundings;
 mod tasks;
+mod vms;
 mod warm_up;
+mod weights;
 
 use crate::record::Record;
 use crate::scenario::{MachineKind, Scenario};
 use crate::trace::Collector;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 pub use error::{RunError, Stuck};
@@ -31,27 +36,25 @@ pub(crate) use absence::Found;
 pub(crate) use measure::postpone;
 
 pub(crate) use control::with_control;
-pub(crate) use run::{POLL, Run, Watched};
+pub(crate) use run::{POLL, Run};
 pub(crate) use snapshot::{entries, longest_wait, ns};
+pub(crate) use vms::Watched;
 
 /// How often to look at a run while it goes on. Each look takes a CPU from a vCPU for a moment, unless
 /// the machine is simulated; that works in between, and a Ctrl-C waits so long.
 pub(crate) const fn look_every(machine: MachineKind) -> Duration {
-    Duration::from_millis(match machine {
-        MachineKind::Kvm | MachineKind::Threads => 100,
-        MachineKind::Simulated => 1,
-    })
+    Duration::from_millis(if machine.is_simulated() { 1 } else { 100 })
 }
 
-/// Is told how a run goes.
-pub trait Observer {
+/// Is told how a run goes. `I`: what there is to tell of a statistics interval.
+pub trait Observer<I = Interval> {
     /// Called when the phase changes: "launching", "warming up", "measuring", "stopping".
     fn phase(&mut self, _phase: &'static str) {}
-    /// Called at each statistics interval of the measurement, if the caller asked for them.
-    fn interval(&mut self, _interval: &Interval) {}
-    /// Called before each [`Observer::interval`] of a live view, with an entry for each VM; `None` where
-    /// context switches cannot be recorded.
-    fn live(&mut self, _vms: &[Option<LiveVm>]) {}
+    /// Called at each statistics interval of the measurement, if the caller asked for them. A break ends the
+    /// run, as if it had been interrupted.
+    fn interval(&mut self, _interval: &I) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
     /// Called about every 100 ms while measuring, with the share of the measurement done (0..=1).
     fn progress(&mut self, _done: f64) {}
 }
@@ -67,6 +70,8 @@ pub struct Interval {
     pub without_cpu_s: f64,
     /// One for each VM of the scenario.
     pub vms: Vec<IntervalVm>,
+    /// For a live view, the same; `None` where context switches cannot be recorded.
+    pub live: Vec<Option<LiveVm>>,
 }
 
 /// What a VM did in an interval.

@@ -5,8 +5,7 @@ use crate::machine::RunningVm;
 use crate::record::{Exclusion, VcpuRecord, VmRecord};
 use crate::scenario::{Scenario, VmSpec, whole_ns};
 use abi::hist::bucket_values;
-use abi::{Costs, Counter, Data, Sampled, Task, VcpuArea};
-use guest::workload::turn;
+use abi::{Costs, Counter, Data, Sampled, VcpuArea, VcpuState};
 use host::Region;
 use host::region::RegionError;
 use host::thread::ThreadStats;
@@ -239,7 +238,7 @@ pub(super) fn exclusion(scenario: &Scenario, vm: &dyn RunningVm) -> Result<Exclu
     let turns = contexts.max(region.layout().tasks_per_vcpu() as u64);
     let (mut acquisitions, mut violations, mut ended_early) = (0, 0, 0);
     for vcpu in 0..region.layout().vcpus() {
-        ended_early += u64::from(region.task(vcpu)? != Task::Done);
+        ended_early += u64::from(region.state(vcpu)? != VcpuState::Done);
         let counters = region.counters(vcpu)?;
         acquisitions += counters[Counter::Acquisitions.index()]
             .saturating_sub(counters[Counter::Reads.index()]);
@@ -258,8 +257,8 @@ pub(super) fn exclusion(scenario: &Scenario, vm: &dyn RunningVm) -> Result<Exclu
 /// What is looked at now and then: where its mean is kept, and its histogram.
 type Looked = (usize, usize);
 
-const CRITICAL: Looked = (offset_of!(VcpuArea, section), turn::HIST_CRITICAL);
-const OUTSIDE: Looked = (offset_of!(VcpuArea, outside), turn::HIST_OUTSIDE);
+const CRITICAL: Looked = (offset_of!(VcpuArea, section), abi::HIST_CRITICAL);
+const OUTSIDE: Looked = (offset_of!(VcpuArea, outside), abi::HIST_OUTSIDE);
 
 /// The mean over these vCPUs, in ns, of what was not interrupted; or the median of all, warm-up included, if
 /// nearly everything was.

@@ -10,9 +10,8 @@
 //! the VM stuck. How long nothing may be seen of a slow one depends on how many threads share a CPU.
 
 use super::RunError;
-use super::run::{POLL, Run, done};
-use crate::scenario::MachineKind;
-use abi::{Task, phase};
+use super::run::{POLL, Run};
+use abi::{VcpuState, phase};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -31,7 +30,7 @@ impl Run<'_> {
     pub(super) async fn stop(&mut self, interrupted: bool) -> Result<(), RunError> {
         let mut last_progress = Vec::new();
         for number in 0..self.vms.len() {
-            self.silence(number)?;
+            self.vms[number].silence()?;
             last_progress.push(self.vms[number].last_progress);
         }
         self.enter(phase::STOP)?;
@@ -39,19 +38,19 @@ impl Run<'_> {
             // A lock that had stopped before did not stop now.
             vm.last_progress = last_progress;
         }
-        self.kick_all()?;
-        let grace = match (self.scenario.machine, interrupted) {
+        self.vms.kick_all()?;
+        let grace = match (self.scenario.machine.is_simulated(), interrupted) {
             // A machine that was interrupted stands still.
-            (MachineKind::Simulated, true) => return Ok(()),
+            (true, true) => return Ok(()),
             // Nobody has to wait for virtual time.
-            (MachineKind::Simulated, false) => None,
-            (_, false) => Some(GRACE),
-            (_, true) => Some(GRACE_OF_INTERRUPTED),
+            (true, false) => None,
+            (false, false) => Some(GRACE),
+            (false, true) => Some(GRACE_OF_INTERRUPTED),
         };
         let begun = Instant::now();
         loop {
-            self.listen()?;
-            if self.all_are(Task::Done)? {
+            self.vms.listen()?;
+            if self.vms.all_are(VcpuState::Done)? {
                 return Ok(());
             }
             if let Some(grace) = grace
@@ -64,11 +63,11 @@ impl Run<'_> {
             self.watch()?;
             sleep(POLL).await;
         }
-        for vm in &mut self.vms {
+        for vm in self.vms.iter_mut() {
             vm.machine.stop();
         }
         tracing::debug!(after = ?begun.elapsed(), "vCPUs were ended in the middle of their turn");
-        self.listen()
+        self.vms.listen()
     }
 
     /// Whether each VM is done, or has made an acquisition not long ago.
@@ -77,8 +76,8 @@ impl Run<'_> {
         let sharing = u32::try_from(self.scenario.vcpus().div_ceil(cpus)).unwrap_or(u32::MAX);
         let patience = SILENCE.max(SLICE.saturating_mul(sharing));
         for number in 0..self.vms.len() {
-            let silent = self.silence(number)?;
-            if silent > patience && !done(&self.vms[number])? {
+            let silent = self.vms[number].silence()?;
+            if silent > patience && !self.vms[number].done()? {
                 return Ok(false);
             }
         }

@@ -3,7 +3,7 @@
 use crate::limits;
 use crate::limits::Limits;
 use crate::record::Surroundings;
-use crate::scenario::{MachineKind, Scenario};
+use crate::scenario::Scenario;
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub(super) struct Counts {
 impl Counts {
     /// Those of now; `None` of a simulated machine, which has no host.
     pub(super) fn take(scenario: &Scenario) -> Option<Self> {
-        if scenario.machine == MachineKind::Simulated {
+        if scenario.machine.is_simulated() {
             return None;
         }
         let read = |clock| clock_gettime(clock).try_into().unwrap_or_default();

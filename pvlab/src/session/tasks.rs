@@ -1,8 +1,8 @@
 //! What the threads of a microbenchmark have done. They are tasks, of which a vCPU may have several.
 
 use super::RunError;
-use super::run::{Watched, seconds};
 use super::snapshot::ns;
+use super::vms::{Watched, seconds};
 use crate::record::ThreadRecord;
 use crate::scenario::{Bench, Scenario};
 use abi::{TaskArea, phase};

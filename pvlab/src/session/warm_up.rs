@@ -42,7 +42,7 @@ impl Run<'_> {
         let begun = Instant::now();
         self.enter(phase::WARM_UP)?;
         let mut left = self.not_preempted()?;
-        self.kick_all()?;
+        self.vms.kick_all()?;
         let shortest = self.scenario.warm_up;
         let every = look_every(self.scenario.machine).min(shortest / 2);
         self.absences.forget();
@@ -120,7 +120,7 @@ impl Run<'_> {
 
     /// Tells guests that this machine marks preempted vCPUs, as soon as one is seen marked.
     pub(crate) fn note_reported_preemption(&self) -> Result<(), RunError> {
-        for vm in &self.vms {
+        for vm in self.vms.iter() {
             let region = vm.machine.region();
             for vcpu in 0..region.layout().vcpus() {
                 if let Some((_, true)) = region.steal(vcpu)? {

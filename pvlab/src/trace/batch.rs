@@ -105,6 +105,7 @@ impl Drop for Batched {
 mod tests {
     use super::*;
     use crate::trace::{Place, What};
+    use abi::HostStep;
     use std::sync::{Arc, Mutex};
 
     /// Keeps times; refuses that of 20,000.
@@ -138,7 +139,7 @@ mod tests {
         Event {
             at,
             place: Place { vm: 0, vcpu: 0 },
-            what: What::Enter,
+            what: What::Host(HostStep::Enter),
         }
     }
 

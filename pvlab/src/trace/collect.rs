@@ -5,7 +5,6 @@ use super::Place;
 use super::fit::Pairs;
 use super::spool::{Source, Spool, SpoolError};
 use crate::machine::{RunningVm, Switches};
-use abi::{ExitReason, HostStep, SwitchKind};
 use host::region::RegionError;
 use host::switches::SwitchError;
 use std::io;
@@ -179,19 +178,14 @@ impl Collector {
                 let mut words = Vec::new();
                 if let Some(recorder) = recorder {
                     self.lost_switches += recorder.drain(&mut |switch| {
-                        let kind = match switch.kind {
-                            SwitchKind::In => 0,
-                            SwitchKind::Out => 1,
-                            SwitchKind::OutPreempted => 2,
-                        };
-                        words.extend([switch.at_ns, switch.cpu.into(), kind]);
+                        words.extend(switch.words());
                     });
                 }
                 self.spool.append_words(Source::Switches, place, &words)?;
                 words.clear();
                 for event in vm.take_notes(usize::from(vcpu)) {
-                    let (code, argument) = code(event.step);
-                    words.extend([event.ticks, code, argument]);
+                    words.push(event.ticks);
+                    words.extend(event.step.words());
                 }
                 self.spool.append_words(Source::Host, place, &words)?;
                 self.spool.append(Source::Guest, place, |file| {
@@ -237,18 +231,4 @@ fn why_no_switches(error: &SwitchError) -> String {
         "context switches of vCPUs cannot be recorded ({error}): who was off its CPU, and when, is unknown; \
          only totals are known"
     )
-}
-
-/// A step of the host as a code and an argument.
-fn code(step: HostStep) -> (u64, u64) {
-    match step {
-        HostStep::Enter => (0, 0),
-        HostStep::Blocked => (1, 0),
-        HostStep::Unblocked => (2, 0),
-        HostStep::Injected(ns) => (3, ns),
-        HostStep::Exit(reason) => {
-            let number = ExitReason::ALL.iter().position(|&r| r == reason);
-            (4, number.map_or(u64::MAX, |number| number as u64))
-        }
-    }
 }

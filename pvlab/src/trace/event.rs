@@ -1,8 +1,7 @@
 //! One event of a merged trace.
 
+use abi::{HostStep, SwitchKind};
 use pvlock::TraceEvent;
-
-pub use abi::ExitReason;
 
 /// Something that happened on a vCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,31 +33,15 @@ pub enum What {
         /// The step.
         step: TraceEvent,
     },
-    /// The vCPU's thread got host CPU `cpu`.
-    SwitchIn {
+    /// The vCPU's thread got host CPU `cpu`, or gave it up or lost it.
+    Switch {
         /// The host CPU.
         cpu: u16,
+        /// Which.
+        kind: SwitchKind,
     },
-    /// The vCPU's thread lost its host CPU `cpu`: preempted, or because it blocked.
-    SwitchOut {
-        /// The host CPU.
-        cpu: u16,
-        /// It wanted to go on.
-        preempted: bool,
-    },
-    /// The VMM lets the vCPU enter the guest.
-    Enter,
-    /// The vCPU left the guest.
-    Exit(ExitReason),
-    /// The VMM blocks the halted vCPU.
-    Blocked,
-    /// The halted vCPU's thread runs again: it was kicked.
-    Unblocked,
-    /// The vCPU is held off its CPU on purpose (`--preempt`), from now on.
-    Injected {
-        /// For how long it really was, ns.
-        ns: u64,
-    },
+    /// A step of the host. The vCPU is held off its CPU on purpose (`--preempt`) from that time on.
+    Host(HostStep),
     /// Guest events of this vCPU are missing here: its ring was full.
     Gap {
         /// How many.

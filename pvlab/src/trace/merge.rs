@@ -8,8 +8,9 @@
 use super::collect::{CollectError, Collector};
 use super::fit::Fit;
 use super::spool::Source;
-use super::{Event, ExitReason, Place, What};
+use super::{Event, Place, What};
 use abi::ring::{Clock, Entry};
+use abi::{HostStep, Switch};
 use pvlock::TraceEvent;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -129,30 +130,25 @@ impl Stream {
         match source {
             Source::Guest => self.add_guest(words, times, tsc_offset, end_ns, merged),
             Source::Host => {
-                for event in words.chunks_exact(3) {
-                    if let Some(what) = host_event(event[1], event[2]) {
-                        let at = times.of_ticks(event[0]);
+                for &[ticks, ref step @ ..] in words.as_chunks::<3>().0 {
+                    if let Some(step) = HostStep::from_words(*step) {
                         // Noted when it was over, and told when it begins.
-                        let before = if let What::Injected { ns } = what {
-                            ns
-                        } else {
-                            0
+                        let before = match step {
+                            HostStep::Injected(ns) => ns,
+                            _ => 0,
                         };
-                        self.push(at.map(|at| at.saturating_sub(before)), what, end_ns);
+                        let at = times.of_ticks(ticks).map(|at| at.saturating_sub(before));
+                        self.push(at, What::Host(step), end_ns);
                     }
                 }
             }
             Source::Switches => {
-                for event in words.chunks_exact(3) {
-                    let cpu = u16::try_from(event[1]).unwrap_or(u16::MAX);
-                    let what = match event[2] {
-                        0 => What::SwitchIn { cpu },
-                        kind => What::SwitchOut {
-                            cpu,
-                            preempted: kind == 2,
-                        },
-                    };
-                    self.push(event[0].checked_sub(times.start), what, end_ns);
+                for &words in words.as_chunks().0 {
+                    if let Some(Switch { at_ns, cpu, kind }) = Switch::from_words(words) {
+                        let cpu = u16::try_from(cpu).unwrap_or(u16::MAX);
+                        let at = at_ns.checked_sub(times.start);
+                        self.push(at, What::Switch { cpu, kind }, end_ns);
+                    }
                 }
             }
             Source::Cut => {}
@@ -236,17 +232,6 @@ impl Stream {
             });
         }
     }
-}
-
-fn host_event(code: u64, argument: u64) -> Option<What> {
-    Some(match code {
-        0 => What::Enter,
-        1 => What::Blocked,
-        2 => What::Unblocked,
-        3 => What::Injected { ns: argument },
-        4 => What::Exit(*ExitReason::ALL.get(usize::try_from(argument).ok()?)?),
-        _ => return None,
-    })
 }
 
 struct Streams {

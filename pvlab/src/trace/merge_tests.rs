@@ -1,6 +1,7 @@
 use super::*;
 use crate::trace::collect::Traced;
 use abi::ring::Entry;
+use abi::{ExitReason, SwitchKind};
 use pvlock::TraceEvent;
 
 /// A collector with a clock of 1 GHz whose trace began at tick 1,000,000 and ended a second later.
@@ -31,6 +32,15 @@ fn event(delta: u32, step: TraceEvent) -> u64 {
         event: step,
     }
     .encode()
+}
+
+fn note(ticks: u64, step: HostStep) -> [u64; 3] {
+    let [kind, detail] = step.words();
+    [ticks, kind, detail]
+}
+
+fn switch(at_ns: u64, cpu: u32, kind: SwitchKind) -> [u64; 3] {
+    Switch { at_ns, cpu, kind }.words()
 }
 
 /// Raw time of a time in the trace.
@@ -76,13 +86,21 @@ fn sources_and_vms_with_clocks_of_their_own_come_out_in_order() {
         )
         .unwrap();
     spool
-        .append_words(Source::Host, place(0, 0), &[1_000_200, 4, 0])
+        .append_words(
+            Source::Host,
+            place(0, 0),
+            &note(1_000_200, HostStep::Exit(ExitReason::Halt)),
+        )
         .unwrap();
     spool
         .append_words(
             Source::Switches,
             place(0, 0),
-            &[raw(150), 1, 2, raw(350), 0, 0],
+            &[
+                switch(raw(150), 1, SwitchKind::OutPreempted),
+                switch(raw(350), 0, SwitchKind::In),
+            ]
+            .concat(),
         )
         .unwrap();
     let (events, merged) = merge(collector);
@@ -101,12 +119,16 @@ fn sources_and_vms_with_clocks_of_their_own_come_out_in_order() {
             (
                 150,
                 place(0, 0),
-                What::SwitchOut {
+                What::Switch {
                     cpu: 1,
-                    preempted: true
+                    kind: SwitchKind::OutPreempted
                 }
             ),
-            (200, place(0, 0), What::Exit(ExitReason::Halt)),
+            (
+                200,
+                place(0, 0),
+                What::Host(HostStep::Exit(ExitReason::Halt))
+            ),
             (
                 250,
                 place(1, 2),
@@ -115,7 +137,14 @@ fn sources_and_vms_with_clocks_of_their_own_come_out_in_order() {
                     step: TraceEvent::Head
                 }
             ),
-            (350, place(0, 0), What::SwitchIn { cpu: 0 }),
+            (
+                350,
+                place(0, 0),
+                What::Switch {
+                    cpu: 0,
+                    kind: SwitchKind::In
+                }
+            ),
             (
                 400,
                 place(0, 0),
@@ -137,25 +166,18 @@ fn the_state_before_the_trace_is_its_first_event() {
     let mut collector = collector(&[0]);
     let spool = &mut collector.spool;
     let switches = [
-        raw(0) - 900,
-        0,
-        0,
-        raw(0) - 50,
-        0,
-        2,
-        raw(70),
-        0,
-        0,
-        raw(2_000_000_000),
-        0,
-        1,
-    ];
+        switch(raw(0) - 900, 0, SwitchKind::In),
+        switch(raw(0) - 50, 0, SwitchKind::OutPreempted),
+        switch(raw(70), 0, SwitchKind::In),
+        switch(raw(2_000_000_000), 0, SwitchKind::Out),
+    ]
+    .concat();
     spool
         .append_words(Source::Switches, place(0, 0), &switches)
         .unwrap();
     // Blocked before, and for the whole trace.
     spool
-        .append_words(Source::Host, place(0, 1), &[999_000, 1, 0])
+        .append_words(Source::Host, place(0, 1), &note(999_000, HostStep::Blocked))
         .unwrap();
     let (events, _) = merge(collector);
     let seen: Vec<_> = events
@@ -168,13 +190,20 @@ fn the_state_before_the_trace_is_its_first_event() {
             (
                 0,
                 0,
-                What::SwitchOut {
+                What::Switch {
                     cpu: 0,
-                    preempted: true
+                    kind: SwitchKind::OutPreempted
                 }
             ),
-            (0, 1, What::Blocked),
-            (70, 0, What::SwitchIn { cpu: 0 }),
+            (0, 1, What::Host(HostStep::Blocked)),
+            (
+                70,
+                0,
+                What::Switch {
+                    cpu: 0,
+                    kind: SwitchKind::In
+                }
+            ),
         ]
     );
 }
@@ -183,7 +212,7 @@ fn the_state_before_the_trace_is_its_first_event() {
 fn a_record_published_late_still_finds_its_place() {
     let mut collector = collector(&[0]);
     let spool = &mut collector.spool;
-    let host = |ticks: u64| [1_000_000 + ticks, 0, 0];
+    let host = |ticks: u64| note(1_000_000 + ticks, HostStep::Enter);
     let cut = |spool: &mut crate::trace::spool::Spool, ticks: u64| {
         spool
             .append_words(Source::Cut, place(0, 0), &[1_000_000 + ticks])

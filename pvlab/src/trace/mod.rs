@@ -19,5 +19,5 @@ pub mod sink;
 mod spool;
 
 pub use collect::{CollectError, Collector};
-pub use event::{Event, ExitReason, Place, What};
+pub use event::{Event, Place, What};
 pub use merge::Merged;

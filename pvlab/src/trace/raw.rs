@@ -8,7 +8,13 @@ use super::header::{End, Header};
 use super::out::Out;
 use super::sink::{Progress, Sink, WriteError};
 use super::{Event, What};
-use pvlock::TraceEvent;
+use abi::{HostDetail, SwitchKind};
+use pvlock::trace::Detail;
+
+// Names of the events that are no steps.
+const SWITCH_IN: &str = "switch_in";
+const SWITCH_OUT: &str = "switch_out";
+const GAP: &str = "gap";
 
 /// Writes a raw trace.
 pub(super) struct Writer {
@@ -65,48 +71,37 @@ impl Line<'_> {
         match event.what {
             What::Lock { lock, step } => {
                 self.field(",\"lock\":", lock);
-                self.step(step);
+                match step.detail() {
+                    Detail::Nothing => {}
+                    Detail::Behind(None) => self.text(",\"behind\":null"),
+                    Detail::Behind(Some(cpu)) => self.field(",\"behind\":", cpu),
+                    Detail::Ticket(ticket) => self.field(",\"ticket\":", ticket),
+                    Detail::How(how) => self.word(",\"how\":\"", how.name()),
+                    Detail::Target(cpu) => self.field(",\"target\":", cpu),
+                }
             }
-            What::SwitchIn { cpu } => self.field(",\"cpu\":", cpu),
-            What::SwitchOut { cpu, preempted } => {
+            What::Switch { cpu, kind } => {
                 self.field(",\"cpu\":", cpu);
-                self.text(if preempted {
-                    ",\"preempted\":true"
-                } else {
-                    ",\"preempted\":false"
+                self.text(match kind {
+                    SwitchKind::In => "",
+                    SwitchKind::Out => ",\"preempted\":false",
+                    SwitchKind::OutPreempted => ",\"preempted\":true",
                 });
             }
-            What::Exit(reason) => {
-                self.text(",\"reason\":\"");
-                self.text(reason.name());
-                self.text("\"");
-            }
-            What::Injected { ns } => self.field(",\"length_ns\":", ns),
+            What::Host(step) => match step.detail() {
+                HostDetail::Nothing => {}
+                HostDetail::Reason(reason) => self.word(",\"reason\":\"", reason.name()),
+                HostDetail::LengthNs(ns) => self.field(",\"length_ns\":", ns),
+            },
             What::Gap { dropped } => self.field(",\"dropped\":", dropped),
-            What::Enter | What::Blocked | What::Unblocked => {}
         }
         self.text("}\n");
     }
 
-    fn step(&mut self, step: TraceEvent) {
-        match step {
-            TraceEvent::QueuedBehind(None) => self.text(",\"behind\":null"),
-            TraceEvent::QueuedBehind(Some(cpu)) => self.field(",\"behind\":", cpu),
-            TraceEvent::QueuedWithTicket(ticket) => self.field(",\"ticket\":", ticket),
-            TraceEvent::Acquired(how) => {
-                self.text(",\"how\":\"");
-                self.text(how.name());
-                self.text("\"");
-            }
-            TraceEvent::Kick(cpu) | TraceEvent::Yield(cpu) => self.field(",\"target\":", cpu),
-            TraceEvent::Start
-            | TraceEvent::Head
-            | TraceEvent::HaltQueued
-            | TraceEvent::HaltHead
-            | TraceEvent::Woken
-            | TraceEvent::Spurious
-            | TraceEvent::Release => {}
-        }
+    fn word(&mut self, name: &str, word: &str) {
+        self.text(name);
+        self.text(word);
+        self.text("\"");
     }
 
     fn text(&mut self, text: &str) {
@@ -137,26 +132,13 @@ impl Line<'_> {
 /// The event's name in the raw trace.
 const fn name(what: &What) -> &'static str {
     match what {
-        What::Lock { step, .. } => match step {
-            TraceEvent::Start => "start",
-            TraceEvent::QueuedBehind(_) | TraceEvent::QueuedWithTicket(_) => "queued",
-            TraceEvent::Head => "head",
-            TraceEvent::HaltQueued => "halt_queued",
-            TraceEvent::HaltHead => "halt_head",
-            TraceEvent::Woken => "woken",
-            TraceEvent::Spurious => "spurious",
-            TraceEvent::Acquired(_) => "acquired",
-            TraceEvent::Release => "release",
-            TraceEvent::Kick(_) => "kick",
-            TraceEvent::Yield(_) => "yield",
-        },
-        What::SwitchIn { .. } => "switch_in",
-        What::SwitchOut { .. } => "switch_out",
-        What::Enter => "enter",
-        What::Exit(_) => "exit",
-        What::Blocked => "blocked",
-        What::Unblocked => "unblocked",
-        What::Injected { .. } => "injected",
-        What::Gap { .. } => "gap",
+        What::Lock { step, .. } => step.name(),
+        What::Host(step) => step.name(),
+        What::Switch {
+            kind: SwitchKind::In,
+            ..
+        } => SWITCH_IN,
+        What::Switch { .. } => SWITCH_OUT,
+        What::Gap { .. } => GAP,
     }
 }

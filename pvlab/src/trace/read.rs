@@ -6,6 +6,7 @@
 use super::header::{End, Header, SCHEMA_KIND, SCHEMA_VERSION, Sizes};
 use super::{Event, What, perfetto, raw};
 use crate::publish::DASH;
+use pvlock::trace::{Detail, TraceEvent};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
@@ -300,4 +301,16 @@ fn schema(json: &[u8]) -> Option<&str> {
     let value = after[begin..].iter().take(64);
     let length = value.into_iter().position(|&b| b == b'"')?;
     std::str::from_utf8(&after[begin..begin + length]).ok()
+}
+
+/// A step of the kind that `is_meant`. Of kinds that share a name, the one is meant that tells a ticket if
+/// there is one, and the other if there is none.
+pub(super) fn lock_step(
+    is_meant: impl Fn(TraceEvent) -> bool,
+    has_ticket: bool,
+) -> Option<TraceEvent> {
+    let mut meant = TraceEvent::ALL.iter().copied().filter(|&s| is_meant(s));
+    let first = meant.next()?;
+    let ticket = |step: &TraceEvent| matches!(step.detail(), Detail::Ticket(_));
+    Some(meant.find(ticket).filter(|_| has_ticket).unwrap_or(first))
 }

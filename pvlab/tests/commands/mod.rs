@@ -28,6 +28,14 @@ pub(crate) fn stderr(output: &Output) -> &str {
     std::str::from_utf8(&output.stderr).unwrap()
 }
 
+/// The standard output of a command that has succeeded.
+pub(crate) fn done(line: &str) -> String {
+    let output = pvlab(line);
+    assert_eq!(output.status.code(), Some(0), "{line}: {}", stderr(&output));
+    assert_eq!(stderr(&output), "", "{line}");
+    stdout(&output).to_owned()
+}
+
 pub(crate) fn json(text: &str) -> serde_json::Value {
     serde_json::from_str(text).unwrap()
 }

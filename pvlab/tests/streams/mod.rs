@@ -7,10 +7,11 @@
     reason = "for tests"
 )]
 
+use abi::{ExitReason, HostStep, SwitchKind};
 use pvlab::trace::header::{ClockFit, End, Header, VmHeader};
 use pvlab::trace::read::{ReadError, Summary, read};
 use pvlab::trace::sink::{Format, WriteError, create};
-use pvlab::trace::{Event, ExitReason, Place, What};
+use pvlab::trace::{Event, Place, What};
 use pvlock::TraceEvent;
 use pvlock::trace::How;
 use std::path::{Path, PathBuf};
@@ -102,12 +103,20 @@ pub(crate) fn story() -> Vec<Event> {
             1_100,
             0,
             2,
-            What::SwitchOut {
+            What::Switch {
                 cpu: 0,
-                preempted: true,
+                kind: SwitchKind::OutPreempted,
             },
         ),
-        event(1_150, 0, 0, What::SwitchIn { cpu: 0 }),
+        event(
+            1_150,
+            0,
+            0,
+            What::Switch {
+                cpu: 0,
+                kind: SwitchKind::In,
+            },
+        ),
         step(1_200, 1, 0, Start),
         step(1_210, 1, 0, QueuedBehind(None)),
         step(1_220, 1, 0, Head),
@@ -115,32 +124,48 @@ pub(crate) fn story() -> Vec<Event> {
             1_300,
             0,
             0,
-            What::SwitchOut {
+            What::Switch {
                 cpu: 0,
-                preempted: true,
+                kind: SwitchKind::OutPreempted,
             },
         ),
         step(2_000, 1, 0, HaltHead),
-        event(2_010, 0, 1, What::Exit(ExitReason::Halt)),
-        event(2_020, 0, 1, What::Blocked),
+        event(2_010, 0, 1, What::Host(HostStep::Exit(ExitReason::Halt))),
+        event(2_020, 0, 1, What::Host(HostStep::Blocked)),
         event(
             2_030,
             0,
             1,
-            What::SwitchOut {
+            What::Switch {
                 cpu: 1,
-                preempted: false,
+                kind: SwitchKind::Out,
             },
         ),
-        event(5_000, 0, 0, What::SwitchIn { cpu: 0 }),
+        event(
+            5_000,
+            0,
+            0,
+            What::Switch {
+                cpu: 0,
+                kind: SwitchKind::In,
+            },
+        ),
         step(5_010, 0, 1, Start),
         step(5_020, 0, 1, Acquired(How::Fast)),
         step(5_030, 0, 0, Release),
         step(5_040, 0, 0, Kick(1)),
         step(5_050, 0, 1, Release),
-        event(5_500, 0, 1, What::SwitchIn { cpu: 1 }),
-        event(5_510, 0, 1, What::Unblocked),
-        event(5_520, 0, 1, What::Enter),
+        event(
+            5_500,
+            0,
+            1,
+            What::Switch {
+                cpu: 1,
+                kind: SwitchKind::In,
+            },
+        ),
+        event(5_510, 0, 1, What::Host(HostStep::Unblocked)),
+        event(5_520, 0, 1, What::Host(HostStep::Enter)),
         step(5_530, 1, 0, Woken),
         step(5_540, 1, 0, Acquired(How::Queue)),
         event(
@@ -170,7 +195,7 @@ pub(crate) fn story() -> Vec<Event> {
                 step: Yield(1),
             },
         ),
-        event(6_030, 1, 0, What::Injected { ns: 5_000_000 }),
+        event(6_030, 1, 0, What::Host(HostStep::Injected(5_000_000))),
         event(6_040, 1, 0, What::Gap { dropped: 12 }),
         event(
             6_050,
@@ -249,17 +274,23 @@ fn anything(random: &mut Random, vcpus: u64, locks: u64) -> What {
         15 => Kick(random.small(vcpus)),
         16 => Yield(random.small(vcpus)),
         17 => {
-            return What::SwitchIn {
+            return What::Switch {
                 cpu: random.small(3),
+                kind: SwitchKind::In,
             };
         }
         18 => {
             let (cpu, preempted) = (random.small(3), random.below(2) == 0);
-            return What::SwitchOut { cpu, preempted };
+            let kind = SwitchKind::out(preempted);
+            return What::Switch { cpu, kind };
         }
-        19 => return [What::Enter, What::Blocked, What::Unblocked][random.small::<usize>(3)],
-        20 => return What::Exit(ExitReason::ALL[random.small::<usize>(7)]),
-        _ if random.below(4) > 0 => return What::Injected { ns: random.sized() },
+        19 => {
+            return What::Host(
+                [HostStep::Enter, HostStep::Blocked, HostStep::Unblocked][random.small::<usize>(3)],
+            );
+        }
+        20 => return What::Host(HostStep::Exit(ExitReason::ALL[random.small::<usize>(7)])),
+        _ if random.below(4) > 0 => return What::Host(HostStep::Injected(random.sized())),
         _ => {
             let dropped = random.sized() >> 8;
             return What::Gap { dropped };

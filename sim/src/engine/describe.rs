@@ -5,7 +5,7 @@ use super::execution::{Doing, Tenant};
 use super::turn::LINE_BYTES;
 use crate::scheduler::State;
 use crate::units::Ps;
-use abi::{Layout, Task};
+use abi::{Layout, VcpuState};
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Engine {
@@ -27,8 +27,8 @@ impl Engine {
                 return false;
             }
             let area = execution.area();
-            wanted |=
-                area.task.load(Relaxed) == Task::Working as u32 && area.finished.load(Relaxed) == 0;
+            wanted |= area.state.load(Relaxed) == VcpuState::Working as u32
+                && area.finished.load(Relaxed) == 0;
         }
         wanted
     }

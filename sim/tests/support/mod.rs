@@ -2,11 +2,11 @@
 #![allow(clippy::unwrap_used, dead_code, unreachable_pub)]
 #![allow(unsafe_code)] // The region is given by address.
 
-use abi::{Counter, Params, Task, VcpuArea, Workload, phase};
+use abi::{Counter, Params, Switch, SwitchKind, VcpuArea, VcpuState, Workload, phase};
 use host::Region;
 use host::region::layout_of;
 use pvlock::LockKind;
-use sim::{Options, Rule, Simulation, Spec, Switch, SwitchKind, VmConfig, presets};
+use sim::{Options, Rule, Simulation, Spec, VmConfig, presets};
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -170,9 +170,9 @@ impl Lab {
         self.region.vcpu_word(vcpu, offset).unwrap()
     }
 
-    pub fn tasks(&self) -> Vec<Task> {
+    pub fn vcpu_states(&self) -> Vec<VcpuState> {
         (0..self.vcpus)
-            .map(|vcpu| self.region.task(vcpu).unwrap())
+            .map(|vcpu| self.region.state(vcpu).unwrap())
             .collect()
     }
 

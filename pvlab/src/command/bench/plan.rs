@@ -1,9 +1,7 @@
 //! What a microbenchmark's table is made of, and in which order its cells are run.
 
-use crate::scenario::{
-    Bench, BenchKind, Length, Lock, MachineKind, Mix, Scenario, VmSpec, WorkTime,
-};
-use guest::abi::Dispatch;
+use crate::scenario::{Bench, BenchKind, Length, Lock, Mix, Scenario, VmSpec, WorkTime};
+use abi::Dispatch;
 use serde::Serialize;
 use std::fmt;
 use std::time::Duration;
@@ -170,9 +168,10 @@ impl BenchPlan {
 
     /// vCPUs for that many threads.
     pub(crate) fn vcpus(&self, threads: usize) -> usize {
-        match self.run.machine {
-            MachineKind::Kvm | MachineKind::Simulated => threads.min(self.vcpus),
-            MachineKind::Threads => threads,
+        if self.run.machine.facts().tasks {
+            threads.min(self.vcpus)
+        } else {
+            threads
         }
     }
 
@@ -274,7 +273,7 @@ mod tests {
         assert_eq!(scenario.bench.unwrap().threads, 16);
         plan.columns[2].split = true;
         assert_eq!(plan.scenario(cell, 0).workload.mix, Mix::Readers(8));
-        plan.run.machine = MachineKind::Threads;
+        plan.run.machine = crate::scenario::MachineKind::Threads;
         assert_eq!(plan.scenario(cell, 0).vms[0].vcpus, 16);
     }
 }

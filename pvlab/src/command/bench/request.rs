@@ -8,9 +8,8 @@ use crate::options::error::CliError;
 use crate::options::mix;
 use crate::options::request::{Guests, Request, length, request};
 use crate::options::values::LockArg;
-use crate::scenario::limits::MOST_WORD_VCPUS;
-use crate::scenario::{BenchKind, Lock, MachineKind, WorkTime};
-use guest::abi::{Dispatch, MAX_TASKS};
+use crate::scenario::{BenchKind, Lock, WorkTime};
+use abi::{Dispatch, MAX_TASKS};
 use pvlock::LockKind;
 use std::fmt::Display;
 
@@ -45,11 +44,12 @@ pub(crate) fn plan(args: &BenchArgs, host: &Host) -> Result<(BenchPlan, String),
     // The machine and its CPUs first: the number of vCPUs depends on them.
     let first = ask(1)?.scenario;
     let most = threads.iter().copied().max().unwrap_or(1);
-    let (vcpus, asked) = match (first.machine, args.vcpus) {
-        (MachineKind::Threads, Some(_)) => return Err(usage(BenchUsage::VcpusOfThreads)),
+    let facts = first.machine.facts();
+    let (vcpus, asked) = match (facts.tasks, args.vcpus) {
+        (false, Some(_)) => return Err(usage(BenchUsage::VcpusOfThreads)),
         // More are refused below.
-        (MachineKind::Threads, None) => (most, most.min(MOST_WORD_VCPUS)),
-        (MachineKind::Kvm | MachineKind::Simulated, given) => {
+        (false, None) => (most, most.min(facts.most_vcpus)),
+        (true, given) => {
             let vcpus = given.unwrap_or(first.cpus.len());
             (vcpus, vcpus)
         }
@@ -221,19 +221,22 @@ fn check_threads(plan: &BenchPlan) -> Result<(), CliError> {
             let ratio = column.ratio.to_string();
             return Err(usage(BenchUsage::NotSplit { threads, ratio }));
         }
-        match plan.run.machine {
-            MachineKind::Threads if threads > MOST_WORD_VCPUS => {
-                let most = MOST_WORD_VCPUS;
-                return Err(usage(BenchUsage::TooManyHostThreads { threads, most }));
-            }
-            MachineKind::Kvm | MachineKind::Simulated if threads > plan.vcpus * MAX_TASKS => {
-                return Err(usage(BenchUsage::TooManyThreads {
-                    threads,
-                    vcpus: plan.vcpus,
-                    most: plan.vcpus * MAX_TASKS,
-                }));
-            }
-            _ => {}
+        let facts = plan.run.machine.facts();
+        let vcpus = plan.vcpus;
+        let (most, too_many) = if facts.tasks {
+            let most = vcpus * MAX_TASKS;
+            let too_many = BenchUsage::TooManyThreads {
+                threads,
+                vcpus,
+                most,
+            };
+            (most, too_many)
+        } else {
+            let most = facts.most_vcpus;
+            (most, BenchUsage::TooManyHostThreads { threads, most })
+        };
+        if threads > most {
+            return Err(usage(too_many));
         }
     }
     Ok(())

@@ -6,7 +6,7 @@ use crate::figures::stats::{Support, median, rounds_interval};
 use crate::options::cells::Ended;
 use crate::record::{Absence, Record};
 use crate::scenario::BenchKind;
-use guest::abi::Counter;
+use abi::Counter;
 use pvlock::LockEvent;
 use serde::{Serialize, Serializer};
 

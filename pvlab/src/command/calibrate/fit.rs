@@ -2,13 +2,12 @@
 //! one latency is fitted so that two runs at two vCPUs come out as they do here.
 
 use super::micro;
-use crate::command::doctor;
-use crate::command::doctor::DoctorError;
 use crate::figures::Run;
 use crate::figures::stats::median;
 use crate::record::Record;
 use crate::scenario::{Length, MachineKind, Scenario, Simulated, VmSpec};
 use crate::session;
+use crate::session::costs::{Cost, CostError, costs};
 use crate::session::{Observer, Options, RunError};
 use pvlock::LockKind;
 use sim::{PARAMETERS, Spec, SpecError};
@@ -39,11 +38,11 @@ pub(crate) enum CalibrateError {
     #[error("calibrating takes two CPUs that this process may use; it has {0}")]
     Cpus(usize),
     /// Threads could not be measured.
-    #[error("cannot measure this host's CPUs: {}{}", .0, vmm::remedy(.0.raw_os_error()))]
+    #[error("cannot measure this host's CPUs: {}{}", .0, host::remedy(.0.raw_os_error()))]
     Micro(#[from] io::Error),
     /// Halts and kicks could not be measured.
     #[error(transparent)]
-    Doctor(#[from] DoctorError),
+    Costs(#[from] CostError),
     /// A run failed.
     #[error(transparent)]
     Run(#[from] RunError),
@@ -205,8 +204,8 @@ impl Found<'_> {
 
     /// What leaving the guest takes, on that machine.
     fn halts(&mut self, machine: MachineKind, cpus: [usize; 2]) -> Result<(), CalibrateError> {
-        let costs = doctor::costs(machine, cpus)?;
-        let ns = |cost: doctor::Cost, what| match cost.p50_ns {
+        let costs = costs(machine, cpus)?;
+        let ns = |cost: Cost, what| match cost.p50_ns {
             Some(ns) => Ok(ns as f64),
             None => Err(CalibrateError::NothingMeasured(what)),
         };
@@ -266,7 +265,7 @@ fn at_two(scenario: &Scenario, lock: LockKind) -> Scenario {
 /// The same scenario on a simulated machine, on as many of its CPUs, counted from the first.
 pub(crate) fn twin(real: &Scenario, simulated: Simulated, duration: Duration) -> Scenario {
     Scenario {
-        machine: MachineKind::Simulated,
+        machine: Simulated::KIND,
         simulated: Some(simulated),
         cpus: (0..real.cpus.len()).collect(),
         length: Length::Duration(duration),

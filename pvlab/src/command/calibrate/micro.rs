@@ -1,14 +1,14 @@
 //! What this host's CPUs take for what locks are made of, measured on plain threads.
 
 use crate::figures::stats::median;
+use host::sched::join_load;
+use host::thread::set_affinity;
 use std::hint::{black_box, spin_loop};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread::Builder;
 use std::time::{Duration, Instant};
-use vmm::sched::join_load;
-use vmm::thread::set_affinity;
 
 /// Batches of a measurement; their median is taken, so that some may be disturbed.
 const BATCHES: usize = 31;
@@ -168,7 +168,7 @@ mod tests {
             eprintln!("SKIPPED: it takes two CPUs");
             return;
         };
-        // Who is descheduled between two batches must not miss anything.
+        // A thread that is descheduled between two batches must not miss anything.
         for _ in 0..20 {
             assert!(transfer_ns([a, b]).unwrap() > 0.0);
         }

@@ -12,10 +12,10 @@ use crate::options::progress::{Progress, Watcher};
 use crate::options::request::{Guests, request};
 use crate::options::values::LockArg;
 use crate::report::human::{rate, ratio};
-use crate::scenario::{Length, MachineKind};
+use crate::scenario::Length;
+use abi::Dispatch;
 use clap::Args;
 use fit::{FITTED_LOCKS, calibrate, to_toml};
-use guest::abi::Dispatch;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &CalibrateArgs) -> Result<u8, CliError> {
         vcpus: Some(2),
     };
     let scenario = request(&args.common, guests, Length::Duration(DURATION), &host)?.scenario;
-    if scenario.machine == MachineKind::Simulated {
+    if scenario.machine.is_simulated() {
         return Err(Usage::OnlyReal("pvlab calibrate").into());
     }
     let target = Target::check(args.output.as_deref())?;

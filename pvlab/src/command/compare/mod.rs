@@ -26,7 +26,7 @@ use crate::record::Record;
 use crate::report::Context;
 use crate::session;
 use crate::trace::account::Account;
-use guest::abi::Dispatch;
+use abi::Dispatch;
 use plan::Plan;
 use pvlock::LockKind;
 use report::CompareReport;
@@ -100,8 +100,7 @@ fn explain(plan: &Plan) -> Result<Vec<(String, Account)>, CliError> {
     let mut accounts = Vec::new();
     for (number, lock) in plan.locks.iter().enumerate() {
         progress.begin(format!("explaining {lock}"));
-        let mut watcher = Watcher::new(&progress);
-        match trace::account(&plan.scenario(number, 0), &mut watcher)? {
+        match trace::account(&plan.scenario(number, 0), &mut Watcher::new(&progress))? {
             Some(account) => accounts.push((lock.name().to_owned(), account)),
             // The comparison is complete; an explanation that was cut short is left out.
             None => break,

@@ -7,7 +7,7 @@ use crate::figures::stats::Random;
 use crate::options::cells::Ended;
 use crate::record::{Surroundings, VmRecord};
 use crate::scenario::Mix;
-use guest::abi::Counter;
+use abi::Counter;
 use pvlock::LockKind::{PvQSpinLock, QSpinLock, Tas};
 
 fn rounds(table: &[[u64; 2]]) -> Vec<Vec<Record>> {

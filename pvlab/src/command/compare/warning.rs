@@ -7,7 +7,7 @@ use crate::figures::warning::{
 use crate::figures::{Bistable, Summary};
 use crate::host::format_cpu_list;
 use crate::record::{Record, StartReason};
-use guest::abi::Counter;
+use abi::Counter;
 
 /// Warnings about a comparison's rounds as a whole.
 pub(crate) fn of_rounds(plan: &Plan, rounds: &[Vec<Record>]) -> Vec<Warning> {

@@ -7,13 +7,11 @@ use crate::host::{Device, Host};
 use crate::options::args::ShortFormatArg;
 use crate::report::Format;
 use crate::scenario::MachineKind;
+use crate::session::costs::{Cost, CostError, Costs, costs};
 use clap::Args;
+use host::switches::SwitchRecorder;
 use serde::Serialize;
 use std::path::PathBuf;
-use vmm::switches::SwitchRecorder;
-
-pub(crate) use measure::DoctorError;
-pub(crate) use measure::costs;
 
 /// What was found.
 #[derive(Debug, Serialize)]
@@ -57,45 +55,11 @@ pub(crate) struct KvmFindings {
     pub task_switch: Cost,
 }
 
-/// What halts, kicks, yields and tasks cost.
-#[derive(Debug, Serialize)]
-pub(crate) struct Costs {
-    /// The machine.
-    pub machine: MachineKind,
-    /// Host CPUs of the kicker and the kicked.
-    pub cpus: [usize; 2],
-    /// Out of the guest and in again: a halt whose kick is already there.
-    pub halt: Cost,
-    /// Sending a kick to a vCPU that runs.
-    pub kick_running: Cost,
-    /// Sending a kick to a vCPU that is halted.
-    pub kick_halted: Cost,
-    /// From sending the kick to running again.
-    pub kick_to_run: Cost,
-    /// A directed yield to a halted vCPU, which is futile: what it costs to find that out.
-    pub yield_to: Cost,
-    /// Waking a task that is blocked on another vCPU: what the waker spends.
-    pub task_wake: Cost,
-    /// From waking it to its running again.
-    pub task_wake_to_run: Cost,
-}
-
-/// A distribution in short.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Cost {
-    /// Median, ns; `None` of no trials.
-    pub p50_ns: Option<u64>,
-    /// 99th percentile, ns.
-    pub p99_ns: Option<u64>,
-    /// Times it was measured.
-    pub trials: u64,
-}
-
 /// Examines the host and renders the findings.
 ///
 /// # Errors
 /// If a throw-away VM, or threads, could not be run though they should.
-pub(crate) fn run(format: Format) -> Result<String, DoctorError> {
+pub(crate) fn run(format: Format) -> Result<String, CostError> {
     let findings = examine()?;
     Ok(match format {
         Format::Json => render::json(&findings),
@@ -104,27 +68,22 @@ pub(crate) fn run(format: Format) -> Result<String, DoctorError> {
     })
 }
 
-fn examine() -> Result<Findings, DoctorError> {
+fn examine() -> Result<Findings, CostError> {
     let host = Host::examine();
     let kvm_problem = vmm::check_host(2).err().map(|e| e.to_string());
-    let kvm = if kvm_problem.is_none() {
-        Some(measure::kvm(&host)?)
-    } else {
-        None
-    };
-    let mut machines = vec![MachineKind::Threads];
-    if kvm.is_some() {
-        machines.insert(0, MachineKind::Kvm);
-    }
-    let mut costs = Vec::new();
-    for machine in machines {
+    let guests = MachineKind::of_the_host().find(|machine| machine.facts().kvm);
+    let kvm = (guests.filter(|_| kvm_problem.is_none()))
+        .map(|machine| measure::kvm(machine, &host))
+        .transpose()?;
+    let mut found = Vec::new();
+    for machine in MachineKind::of_the_host().filter(|m| kvm.is_some() || !m.facts().kvm) {
         for cpus in measure::placements(&host) {
-            costs.push(measure::costs(machine, cpus)?);
+            found.push(costs(machine, cpus)?);
         }
     }
     let recorder = SwitchRecorder::start(rustix::thread::gettid());
     let switches_problem = recorder.err().map(|e| e.to_string());
-    let mut consequences = consequences(&host, kvm.as_ref(), kvm_problem.as_deref(), &costs);
+    let mut consequences = consequences(&host, kvm.as_ref(), kvm_problem.as_deref(), &found);
     consequences.extend(switches_problem.as_ref().map(|problem| {
         format!(
             "Context switches cannot be recorded ({problem}): a trace knows no preemption, and the live view \
@@ -138,7 +97,7 @@ fn examine() -> Result<Findings, DoctorError> {
         kvm,
         kvm_problem,
         switches_problem,
-        costs,
+        costs: found,
         consequences,
     })
 }
@@ -195,7 +154,7 @@ fn consequences(
                 "No KVM statistics (Linux 5.14 has them): exits are the VMM's count only.".into(),
             );
         }
-        let there = costs.iter().find(|c| c.machine == MachineKind::Kvm);
+        let there = costs.iter().find(|c| c.machine.facts().kvm);
         if let Some((halt, kick)) = there.and_then(|c| c.halt.p50_ns.zip(c.kick_to_run.p50_ns)) {
             found.push(format!(
                 "A halt that ends in a kick costs the waiter at least {:.1} us here: waits much shorter \
@@ -207,8 +166,8 @@ fn consequences(
     found.push(format!(
         "A directed yield makes the yielder sleep {} us at a time until the target has run, at most \
          {} ms: Linux offers a process no yield to a chosen thread.",
-        vmm::yielding::STEP.as_micros(),
-        vmm::yielding::BOUND.as_millis()
+        host::yielding::STEP.as_micros(),
+        host::yielding::BOUND.as_millis()
     ));
     if host.allowed_cpus.len() < 2 {
         found.push("Only one CPU may be used: vCPUs never run at the same time.".into());

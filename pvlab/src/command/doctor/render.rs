@@ -1,8 +1,9 @@
 //! The findings as text, JSON and CSV.
 
-use super::{Cost, Findings};
+use super::Findings;
 use crate::host::{Host, format_cpu_list};
 use crate::report::csv;
+use crate::session::costs::{Cost, Costs};
 use std::fmt::Write;
 
 pub(crate) fn json(findings: &Findings) -> String {
@@ -34,7 +35,7 @@ pub(crate) fn csv(findings: &Findings) -> String {
     text
 }
 
-impl super::Costs {
+impl Costs {
     fn rows(&self) -> [(&'static str, Cost); 7] {
         [
             ("halt", self.halt),

@@ -3,12 +3,10 @@
 use crate::options::terminal;
 use crate::report::human::{or_dash, rate};
 use crate::scenario::Scenario;
-use crate::session::{Interval, LiveVm};
+use crate::session::Interval;
 
 /// The table.
 pub(crate) struct LiveView {
-    /// What was last said of the VMs, besides their intervals.
-    pub(crate) vms: Vec<Option<LiveVm>>,
     /// How long the lines are that were drawn before, to be drawn over; `None` where nothing can be.
     drawn: Option<Vec<usize>>,
 }
@@ -16,16 +14,14 @@ pub(crate) struct LiveView {
 impl LiveView {
     pub(crate) fn new() -> Self {
         Self {
-            vms: Vec::new(),
             drawn: terminal::may_draw().then(Vec::new),
         }
     }
 
     /// The table for the terminal, drawn over the one before.
-    pub(crate) fn draw(&mut self, scenario: &Scenario, interval: &Interval) -> String {
-        let mut lines = self.lines(scenario, interval);
+    pub(crate) fn draw(&mut self, scenario: &Scenario, interval: &Interval) -> Vec<String> {
+        let mut lines = lines(scenario, interval);
         let size = terminal::size();
-        let mut text = String::new();
         if let Some(drawn) = &mut self.drawn {
             if let Some(size) = size {
                 lines = within(lines, size);
@@ -33,46 +29,42 @@ impl LiveView {
             // A terminal that has become narrower has broken lines in two.
             let columns = size.map_or(usize::MAX, |(columns, _)| columns);
             let rows: usize = drawn.iter().map(|len| len.div_ceil(columns).max(1)).sum();
-            if rows > 0 {
-                // Up, and erase to the end of the screen (ECMA-48: CPL, ED).
-                text += &format!("\x1b[{rows}F\x1b[J");
-            }
             *drawn = lines.iter().map(|line| line.chars().count()).collect();
+            if let (1.., Some(first)) = (rows, lines.first_mut()) {
+                // Up, and erase to the end of the screen (ECMA-48: CPL, ED).
+                first.insert_str(0, &format!("\x1b[{rows}F\x1b[J"));
+            }
         }
-        for line in lines {
-            text += &line;
-            text.push('\n');
-        }
-        text
+        lines
     }
+}
 
-    fn lines(&self, scenario: &Scenario, interval: &Interval) -> Vec<String> {
-        let head = format!(
-            "{:>8}  {:<13} {:>12} {:>12} {:>12} {:>10}  preempted now",
-            format!("{:.0} s", interval.at_s),
-            "lock",
-            "acquisitions",
-            "halts",
-            "kicks",
-            "LHP"
-        );
-        let per_second = |n: u64| rate(n as f64 / interval.length_s.max(1e-9));
-        let numbered = interval.vms.iter().zip(&scenario.vms).enumerate();
-        let vms = numbered.map(|(number, (vm, spec))| {
-            let live = self.vms.get(number).and_then(Option::as_ref);
-            format!(
-                "{:>8}  {:<13} {:>12} {:>12} {:>12} {:>10}  {}",
-                format!("VM {number}"),
-                spec.lock,
-                per_second(vm.acquisitions),
-                per_second(vm.halts),
-                per_second(vm.kicks),
-                or_dash(live, |live| per_second(live.holder_preemptions)),
-                or_dash(live, |live| vcpus(&live.preempted)),
-            )
-        });
-        [head].into_iter().chain(vms).collect()
-    }
+fn lines(scenario: &Scenario, interval: &Interval) -> Vec<String> {
+    let head = format!(
+        "{:>8}  {:<13} {:>12} {:>12} {:>12} {:>10}  preempted now",
+        format!("{:.0} s", interval.at_s),
+        "lock",
+        "acquisitions",
+        "halts",
+        "kicks",
+        "LHP"
+    );
+    let per_second = |n: u64| rate(n as f64 / interval.length_s.max(1e-9));
+    let numbered = interval.vms.iter().zip(&scenario.vms).enumerate();
+    let vms = numbered.map(|(number, (vm, spec))| {
+        let live = interval.live.get(number).and_then(Option::as_ref);
+        format!(
+            "{:>8}  {:<13} {:>12} {:>12} {:>12} {:>10}  {}",
+            format!("VM {number}"),
+            spec.lock,
+            per_second(vm.acquisitions),
+            per_second(vm.halts),
+            per_second(vm.kicks),
+            or_dash(live, |live| per_second(live.holder_preemptions)),
+            or_dash(live, |live| vcpus(&live.preempted)),
+        )
+    });
+    [head].into_iter().chain(vms).collect()
 }
 
 /// The lines, cut to a terminal of that many columns and lines: what has scrolled out of it cannot be drawn

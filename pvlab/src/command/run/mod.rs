@@ -7,22 +7,20 @@ pub(crate) mod report;
 pub(crate) use args::{EXAMPLES, RunArgs};
 
 use super::replay;
-use crate::ending;
 use crate::host::Host;
 use crate::options::effect;
 use crate::options::error::{CliError, Usage};
 use crate::options::exit::{BROKEN, DONE, complain, interrupted, watch};
 use crate::options::output::Target;
-use crate::options::progress::Progress;
+use crate::options::progress::{Aside, Progress, Watcher};
 use crate::options::request::{Guests, Request, length, request};
 use crate::report::headline::headline;
 use crate::report::{Context, Format};
-use crate::scenario::{Length, MachineKind, Scenario};
+use crate::scenario::{Length, Scenario};
 use crate::session;
-use crate::session::{Interval, LiveVm, Observer, Options};
+use crate::session::Options;
 use live::LiveView;
 use report::RunReport;
-use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -81,25 +79,18 @@ pub(crate) fn carry_out(
     watch(&target);
     let context = Context::new(host, machine_reason, &scenario);
 
-    let mut observer = Watcher {
-        scenario: &scenario,
-        progress: Progress::new(1, expected(&scenario)),
-        phase: "launching",
-        lines: if format == Format::Table {
-            Lines::Stdout
-        } else {
-            Lines::Stderr
-        },
-        report_on_stdout: target.is_stdout(),
-        closed: false,
-        live: args.live.then(LiveView::new),
+    let progress = Progress::new(1, expected(&scenario));
+    progress.begin(String::new());
+    let lines = match format {
+        Format::Table if target.is_stdout() => Aside::Report,
+        Format::Table => Aside::Stdout,
+        _ => Aside::Stderr,
     };
-    observer.progress.begin(String::new());
     // The first line of output names the machine, so it comes before the first interval.
     let told = args.stat_interval.is_some() && format == Format::Table;
     if told {
-        observer.line(&headline(&context, &scenario));
-        if observer.closed {
+        let first = headline(&context, &scenario);
+        if progress.tell(lines, &[first]).is_break() {
             return Ok(DONE);
         }
     }
@@ -107,8 +98,15 @@ pub(crate) fn carry_out(
         stat_interval: args.live.then_some(LIVE_INTERVAL).or(args.stat_interval),
         live: args.live,
     };
-    let result = session::run(&scenario, &options, &mut observer);
-    drop(observer);
+    let mut view = args.live.then(LiveView::new);
+    let aside = if args.live { Aside::Stderr } else { lines };
+    let mut watcher = Watcher::telling(&progress, aside, |interval| match &mut view {
+        Some(view) => view.draw(&scenario, interval),
+        None => report::interval_lines(&scenario, interval),
+    });
+    let result = session::run(&scenario, &options, &mut watcher);
+    drop(watcher);
+    drop(progress);
 
     let record = result?;
     let report = RunReport::new(context, record);
@@ -130,91 +128,12 @@ pub(crate) fn carry_out(
 /// How long a run of the scenario ought to take, if it is known.
 pub(crate) fn expected(scenario: &Scenario) -> Option<Duration> {
     match scenario.length {
-        _ if scenario.machine == MachineKind::Simulated => None,
+        _ if scenario.machine.is_simulated() => None,
         // Launching and stopping take about a tenth of a second.
         Length::Duration(duration) => {
             Some(duration + scenario.warm_up + Duration::from_millis(100))
         }
         Length::Iterations(_) => None,
-    }
-}
-
-/// Where interval lines go: beside a table, but not into data.
-#[derive(Clone, Copy)]
-enum Lines {
-    Stdout,
-    Stderr,
-}
-
-/// Shows how the run goes.
-struct Watcher<'a> {
-    scenario: &'a Scenario,
-    progress: Progress,
-    phase: &'static str,
-    lines: Lines,
-    report_on_stdout: bool,
-    /// Whoever read standard output has had enough.
-    closed: bool,
-    /// The live view, instead of lines.
-    live: Option<LiveView>,
-}
-
-impl Watcher<'_> {
-    fn only_on_stdout(&self) -> bool {
-        self.report_on_stdout && matches!(self.lines, Lines::Stdout)
-    }
-
-    fn line(&mut self, line: &str) {
-        let written = self.progress.suspend(|| match self.lines {
-            Lines::Stdout => writeln!(io::stdout(), "{line}"),
-            Lines::Stderr => writeln!(io::stderr(), "{line}"),
-        });
-        match written {
-            Err(error) if error.kind() == ErrorKind::BrokenPipe && self.only_on_stdout() => {
-                self.closed = true;
-            }
-            // The figures are in the report too.
-            _ => {}
-        }
-    }
-}
-
-impl Observer for Watcher<'_> {
-    fn phase(&mut self, phase: &'static str) {
-        self.phase = phase;
-        self.progress
-            .at(phase, if phase == "stopping" { 1.0 } else { 0.0 });
-    }
-
-    fn live(&mut self, vms: &[Option<LiveVm>]) {
-        if let Some(view) = &mut self.live {
-            view.vms = vms.to_vec();
-        }
-    }
-
-    fn interval(&mut self, interval: &Interval) {
-        if self.closed {
-            return;
-        }
-        if let Some(view) = &mut self.live {
-            let text = view.draw(self.scenario, interval);
-            self.progress.suspend(|| {
-                // Who has closed standard error does not want to see it.
-                let _ = io::stderr().write_all(text.as_bytes());
-            });
-            return;
-        }
-        for line in report::interval_lines(self.scenario, interval) {
-            self.line(&line);
-        }
-        if self.closed {
-            // Nobody will see the report either: what is left of the run would be in vain.
-            ending::reader_left();
-        }
-    }
-
-    fn progress(&mut self, done: f64) {
-        self.progress.at(self.phase, done);
     }
 }
 

@@ -15,7 +15,7 @@ use crate::report::{Context, Format, Machine, to_json};
 use crate::scenario::{Mix, Scenario};
 use crate::selection::SlowPath;
 use crate::session::Interval;
-use guest::abi::Counter;
+use abi::Counter;
 use pvlock::LockEvent;
 use serde::Serialize;
 

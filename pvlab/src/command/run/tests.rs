@@ -4,6 +4,7 @@ use super::*;
 use crate::command::{Cli, Command};
 use crate::host::{Device, Kvm};
 use crate::options::error::KvmError;
+use crate::scenario::MachineKind;
 use clap::Parser;
 
 fn host() -> Host {

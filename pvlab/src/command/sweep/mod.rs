@@ -14,7 +14,7 @@ use crate::options::request::{Guests, jobs, length, request};
 use crate::options::values;
 use crate::options::values::{Each, LockArg, LockParser};
 use crate::report::Context;
-use crate::scenario::{MachineKind, Placement, Scenario, VmSpec};
+use crate::scenario::{Placement, Scenario, Simulated, VmSpec};
 use clap::Args;
 use report::SweepReport;
 use result::{Point, Sweep, SweepSyntax};
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &SimArgs) -> Result<u8, CliError> {
         let option = format!("--sweep {name}");
         return Err(Usage::NoEffect { option, why }.into());
     }
-    let jobs = jobs(args.jobs, MachineKind::Simulated)?;
+    let jobs = jobs(args.jobs, Simulated::KIND)?;
     let target = Target::check(args.report.output.as_deref())?;
     watch(&target);
     let mut list = Vec::new();

@@ -1,13 +1,13 @@
 //! Counting: what each thread has done, and what all of a role have.
 
-use super::record::{Interval, Role};
+use super::record::{Counts, Role};
 use crate::machine::RunningVm;
 use crate::scenario::Scenario;
-use guest::abi::{Counter, VcpuArea};
+use abi::{Counter, VcpuArea};
+use host::region::RegionError;
 use pvlock::LockEvent;
 use serde::Serialize;
 use std::mem::offset_of;
-use vmm::region::RegionError;
 
 /// What one thread has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl Tally {
     }
 }
 
-impl Interval {
+impl Counts {
     /// Of what the threads have done until `at_s` seconds after the start.
     pub(crate) fn new(scenario: &Scenario, at_s: f64, counts: &[Count]) -> Self {
         let (writers, readers) = counts.split_at(scenario.writers());

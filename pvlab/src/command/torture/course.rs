@@ -3,32 +3,24 @@
 use super::count::{Count, exclusive};
 use super::late::Lateness;
 use super::pauses::Pauses;
-use super::record::{Interval, Record, Thread};
+use super::record::{Counts, Outcome, Thread};
 use super::shuffle::{schedule, shuffle};
 use super::stop::{End, stop, wake_pausing};
 use super::watch::Watch;
+use crate::ending;
 use crate::scenario::{Length, Scenario, Torture};
 use crate::session::{
-    Found, POLL, Run, RunError, Stuck, entries, longest_wait, look_every, ns, postpone,
+    Found, Observer, Run, RunError, Stuck, entries, longest_wait, look_every, ns, postpone,
     with_control,
 };
-use guest::abi::{Task, phase};
+use abi::{VcpuState, phase};
+use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
 
 /// Longer than any test.
 const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
-
-/// Is told how a test goes.
-pub(crate) trait Observer {
-    /// Called when the phase changes.
-    fn phase(&mut self, _phase: &'static str) {}
-    /// Called at the end of each statistics interval, and at the end of the test.
-    fn interval(&mut self, _interval: &Interval) {}
-    /// Called now and then with the share of the test done (0..=1).
-    fn progress(&mut self, _done: f64) {}
-}
 
 /// Tortures the one lock of `scenario`, as its `torture` says; returns when its time is over, when the
 /// lock is stuck, or when Ctrl-C was typed.
@@ -39,8 +31,9 @@ pub(crate) fn run(
     scenario: &Scenario,
     torture: &Torture,
     stat_interval: Duration,
-    observer: &mut dyn Observer,
-) -> Result<Record, RunError> {
+    observer: &mut dyn Observer<Counts>,
+) -> Result<Outcome, RunError> {
+    ending::heed();
     with_control(scenario.machine, |control| {
         control.carry_out(async |mut signalled| {
             observer.phase("launching");
@@ -48,7 +41,8 @@ pub(crate) fn run(
             tokio::select! {
                 biased;
                 () = &mut signalled => return Err(RunError::Interrupted),
-                prepared = prepared(&mut run) => prepared?,
+                // Without the watchdog: hundreds of them take their time.
+                prepared = run.vms.come_to(VcpuState::Ready) => prepared?,
             }
             schedule(&run, torture)?;
             Test::begin(run, torture, observer)?
@@ -58,26 +52,17 @@ pub(crate) fn run(
     })
 }
 
-/// Waits until every vCPU has prepared itself. Without the watchdog: hundreds of them take their time.
-async fn prepared(run: &mut Run<'_>) -> Result<(), RunError> {
-    while !run.all_are(Task::Ready)? {
-        run.listen()?;
-        sleep(POLL).await;
-    }
-    Ok(())
-}
-
 /// A test under way.
 struct Test<'a> {
     run: Run<'a>,
     torture: &'a Torture,
-    observer: &'a mut dyn Observer,
+    observer: &'a mut dyn Observer<Counts>,
     begun: Instant,
     /// On the host's clock.
     begun_at: u64,
     watch: Watch,
     late: Lateness,
-    intervals: Vec<Interval>,
+    intervals: Vec<Counts>,
     pauses: Pauses,
     shuffles: usize,
 }
@@ -86,7 +71,7 @@ impl<'a> Test<'a> {
     fn begin(
         mut run: Run<'a>,
         torture: &'a Torture,
-        observer: &'a mut dyn Observer,
+        observer: &'a mut dyn Observer<Counts>,
     ) -> Result<Self, RunError> {
         observer.phase("torturing");
         let vcpus = run.scenario.vcpus();
@@ -94,7 +79,7 @@ impl<'a> Test<'a> {
         let begun_at = run.vms[0].machine.host_now();
         run.enter(phase::MEASURE)?;
         run.absences.forget();
-        run.kick_all()?;
+        run.vms.kick_all()?;
         Ok(Self {
             run,
             torture,
@@ -113,7 +98,7 @@ impl<'a> Test<'a> {
         mut self,
         stat_interval: Duration,
         signalled: &mut Pin<&mut dyn Future<Output = ()>>,
-    ) -> Result<Record, RunError> {
+    ) -> Result<Outcome, RunError> {
         let duration = match self.run.scenario.length {
             Length::Duration(duration) => duration,
             Length::Iterations(_) => NEVER,
@@ -141,7 +126,10 @@ impl<'a> Test<'a> {
                 () = &mut end, if !over => over = !postpone(&mut end, self.notice_absence()?),
                 _ = intervals.tick() => {
                     postpone(&mut end, self.notice_absence()?);
-                    self.report()?;
+                    if self.report()?.is_break() {
+                        interrupted = true;
+                        break;
+                    }
                 }
                 _ = stutters.tick() => self.pauses.stutter(&mut self.run, &mut self.watch)?,
                 _ = shuffles.tick() => {
@@ -149,7 +137,7 @@ impl<'a> Test<'a> {
                     self.shuffles += 1;
                 }
                 _ = looks.tick() => {
-                    self.run.listen()?;
+                    self.run.vms.listen()?;
                     match self.notice_absence()? {
                         None => self.late.look(&self.run, false)?,
                         found => _ = postpone(&mut end, found),
@@ -188,13 +176,13 @@ impl<'a> Test<'a> {
         self.begun.elapsed().saturating_sub(lost).as_secs_f64()
     }
 
-    /// Ends a statistics interval.
-    fn report(&mut self) -> Result<(), RunError> {
+    /// Ends a statistics interval. A break if the observer ends the test.
+    fn report(&mut self) -> Result<ControlFlow<()>, RunError> {
         let at_s = self.at_s();
-        let interval = Interval::new(self.run.scenario, at_s, &self.counts()?);
-        self.observer.interval(&interval);
-        self.intervals.push(interval);
-        Ok(())
+        let counts = Counts::new(self.run.scenario, at_s, &self.counts()?);
+        let flow = self.observer.interval(&counts);
+        self.intervals.push(counts);
+        Ok(flow)
     }
 
     /// Looks how everybody gets on; what there is to tell if nobody does.
@@ -216,7 +204,11 @@ impl<'a> Test<'a> {
         self.watch.lost(&self.run)
     }
 
-    async fn finish(mut self, interrupted: bool, stuck: Option<Stuck>) -> Result<Record, RunError> {
+    async fn finish(
+        mut self,
+        interrupted: bool,
+        stuck: Option<Stuck>,
+    ) -> Result<Outcome, RunError> {
         let scenario = self.run.scenario;
         self.notice_absence()?;
         let measured_s = self.at_s();
@@ -254,13 +246,17 @@ impl<'a> Test<'a> {
                 starved: self.watch.starved(vcpu),
             });
         }
-        let last = Interval::new(scenario, self.at_s(), &counts);
-        self.observer.interval(&last);
+        let last = Counts::new(scenario, self.at_s(), &counts);
+        // It is over in any case.
+        let _ = self.observer.interval(&last);
         self.intervals.push(last);
-        Ok(Record {
+        Ok(Outcome {
             scenario: scenario.clone(),
             measured_s,
-            without_cpu: self.run.absences.recorded(self.begun_at, vmm::clock::khz()),
+            without_cpu: self
+                .run
+                .absences
+                .recorded(self.begun_at, host::clock::khz()),
             interrupted,
             intervals: self.intervals,
             threads,

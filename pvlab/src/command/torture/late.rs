@@ -5,11 +5,11 @@ use crate::session::{Run, RunError};
 
 /// Whom to forgive.
 pub(crate) struct Lateness {
-    vcpus: Vec<Vcpu>,
+    vcpus: Vec<Waiter>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Vcpu {
+struct Waiter {
     /// Late acquisitions at the last look.
     seen: u64,
     /// Those of them that are forgiven.
@@ -30,7 +30,7 @@ struct Owed {
 impl Lateness {
     pub(crate) fn new(vcpus: usize) -> Self {
         Self {
-            vcpus: vec![Vcpu::default(); vcpus],
+            vcpus: vec![Waiter::default(); vcpus],
         }
     }
 
@@ -60,7 +60,7 @@ impl Lateness {
     }
 }
 
-impl Vcpu {
+impl Waiter {
     fn note(&mut self, since: u64, late: u64, absent: bool) {
         if let Some(owed) = &mut self.owed {
             if late > owed.late {
@@ -93,7 +93,7 @@ mod tests {
 
     /// What is forgiven of these looks: since when it waits, its late acquisitions, whether there was an absence.
     fn forgiven(looks: &[(u64, u64, bool)]) -> u64 {
-        let mut vcpu = Vcpu::default();
+        let mut vcpu = Waiter::default();
         for &(since, late, absent) in looks {
             vcpu.note(since, late, absent);
         }

@@ -1,7 +1,7 @@
 //! Lines to the letter as locktorture prints them.
 
 use super::count::Tally;
-use super::record::Interval;
+use super::record::Counts;
 use crate::scenario::{Length, Scenario};
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn time(duration: Duration) -> String {
 /// The lines of one moment: of writes, and of reads if the lock has a read side.
 ///
 /// `legacy`: Max/Min is of failures, as in locktorture until 2020.
-pub(crate) fn interval(interval: &Interval, legacy: bool) -> Vec<String> {
+pub(crate) fn interval(interval: &Counts, legacy: bool) -> Vec<String> {
     let writes = line(interval.at_s, "Writes", &interval.writes, legacy);
     let reads = interval
         .reads
@@ -79,8 +79,8 @@ pub(crate) const fn end(failed: bool) -> &'static str {
 mod tests {
     use super::*;
 
-    fn at(at_s: f64, writes: Tally, reads: Option<Tally>) -> Interval {
-        Interval {
+    fn at(at_s: f64, writes: Tally, reads: Option<Tally>) -> Counts {
+        Counts {
             at_s,
             writes,
             reads,

@@ -12,7 +12,6 @@ mod stop;
 pub(crate) mod verdict;
 mod watch;
 
-use crate::ending;
 use crate::host::Host;
 use crate::options::args::{
     Common, DataArgs, MachineArgs, MixArgs, OfferArgs, ShortFormatArg, cpl,
@@ -22,7 +21,7 @@ use crate::options::error::{CliError, Usage};
 use crate::options::exit::{BROKEN, DONE, interrupted, watch};
 use crate::options::mix;
 use crate::options::output::Target;
-use crate::options::progress::Progress;
+use crate::options::progress::{Aside, Progress, Watcher};
 use crate::options::request::{Guests, Request, request};
 use crate::options::values;
 use crate::options::values::{LockArg, LockParser, OutsideArg, PlacementArg};
@@ -30,13 +29,10 @@ use crate::report::headline::headline;
 use crate::report::{Context, Format};
 use crate::scenario::{Cpl, Length, MachineKind, Mix, Torture, WorkTime};
 use crate::selection::SlowPath;
+use abi::Dispatch;
 use clap::Args;
-use course::Observer;
-use guest::abi::Dispatch;
 use pvlock::LockKind;
-use record::Interval;
 use report::TortureReport;
-use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -157,23 +153,21 @@ pub(crate) fn torture(args: &TortureArgs) -> Result<u8, CliError> {
     let scenario = request.scenario;
     let context = Context::new(host, request.machine_reason, &scenario);
     let live = format == Format::Table && target.is_stdout();
-    let mut observer = Watcher {
-        progress: Progress::new(1, Some(args.duration)),
-        phase: "launching",
-        live,
-        legacy: args.legacy_max_min,
-        closed: false,
-    };
-    observer.progress.begin(String::new());
+    let progress = Progress::new(1, Some(args.duration));
+    progress.begin(String::new());
+    let aside = if live { Aside::Report } else { Aside::Stderr };
     let mut head = vec![headline(&context, &scenario)];
     head.extend(SlowPath::lines(&SlowPath::of_vms(&scenario)));
     head.push(lines::start(&scenario, stat_interval));
-    head.iter().for_each(|line| observer.line(line));
-    if observer.closed {
+    if progress.tell(aside, &head).is_break() {
         return Ok(DONE);
     }
-    let result = course::run(&scenario, &how, stat_interval, &mut observer);
-    drop(observer);
+    let mut watcher = Watcher::telling(&progress, aside, |counts| {
+        lines::interval(counts, args.legacy_max_min)
+    });
+    let result = course::run(&scenario, &how, stat_interval, &mut watcher);
+    drop(watcher);
+    drop(progress);
 
     let record = result?;
     let report = TortureReport::new(context, stat_interval, args.legacy_max_min, record);
@@ -249,7 +243,7 @@ fn torture_request(args: &TortureArgs, host: &Host) -> Result<(Request, Torture)
         }
         .into());
     }
-    if how.writer_fifo && first.machine == MachineKind::Simulated {
+    if how.writer_fifo && first.machine.is_simulated() {
         return Err(Usage::OnlyReal("--writer-fifo").into());
     }
     let shuffled = cpus > 1 && !how.shuffle_interval.is_zero();
@@ -266,12 +260,10 @@ fn torture_request(args: &TortureArgs, host: &Host) -> Result<(Request, Torture)
 
 /// Nobody but its hypervisor moves the vCPUs of a simulated machine.
 fn shuffle_interval(args: &TortureArgs, machine: MachineKind) -> Result<Duration, Usage> {
-    match (machine, args.shuffle_interval) {
-        (MachineKind::Simulated, Some(interval)) if !interval.is_zero() => {
-            Err(Usage::OnlyReal("--shuffle-interval"))
-        }
-        (MachineKind::Simulated, _) => Ok(Duration::ZERO),
-        (MachineKind::Kvm | MachineKind::Threads, given) => Ok(given.unwrap_or(SHUFFLE_INTERVAL)),
+    match (machine.is_simulated(), args.shuffle_interval) {
+        (true, Some(interval)) if !interval.is_zero() => Err(Usage::OnlyReal("--shuffle-interval")),
+        (true, _) => Ok(Duration::ZERO),
+        (false, given) => Ok(given.unwrap_or(SHUFFLE_INTERVAL)),
     }
 }
 
@@ -296,58 +288,6 @@ fn common(args: &TortureArgs) -> Common {
         no_vcpu_is_preempted: args.no_vcpu_is_preempted,
         drop_kicks: args.drop_kicks,
         offer: args.offer,
-    }
-}
-
-/// Shows how the test goes.
-struct Watcher {
-    progress: Progress,
-    phase: &'static str,
-    /// Lines go to standard output as they come, as part of the report.
-    live: bool,
-    legacy: bool,
-    /// Whoever read standard output has had enough.
-    closed: bool,
-}
-
-impl Watcher {
-    fn line(&mut self, line: &str) {
-        let live = self.live;
-        let written = self.progress.suspend(|| {
-            if live {
-                let mut out = io::stdout().lock();
-                writeln!(out, "{line}").and_then(|()| out.flush())
-            } else {
-                writeln!(io::stderr(), "{line}")
-            }
-        });
-        match written {
-            Err(error) if error.kind() == ErrorKind::BrokenPipe && live => self.closed = true,
-            // The figures are in the report too.
-            _ => {}
-        }
-    }
-}
-
-impl Observer for Watcher {
-    fn phase(&mut self, phase: &'static str) {
-        self.phase = phase;
-        self.progress
-            .at(phase, if phase == "stopping" { 1.0 } else { 0.0 });
-    }
-
-    fn interval(&mut self, interval: &Interval) {
-        for line in lines::interval(interval, self.legacy) {
-            self.line(&line);
-        }
-        if self.closed {
-            // Nobody will see the rest.
-            ending::reader_left();
-        }
-    }
-
-    fn progress(&mut self, done: f64) {
-        self.progress.at(self.phase, done);
     }
 }
 

@@ -9,7 +9,7 @@ use super::record::Pause;
 use super::stop::wake_pausing;
 use super::watch::Watch;
 use crate::session::{Run, RunError};
-use guest::abi::Task;
+use abi::VcpuState;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -85,7 +85,7 @@ impl Pauses {
         let Some(pause) = &mut self.going_on else {
             return Ok(());
         };
-        if pause.everybody.is_none() && run.all_are(Task::Paused)? {
+        if pause.everybody.is_none() && run.vms.all_are(VcpuState::Paused)? {
             let before = run.vms[0].machine.region().acquisitions()?;
             pause.everybody = Some((Instant::now(), before));
         }

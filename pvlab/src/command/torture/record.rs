@@ -8,7 +8,7 @@ use std::fmt;
 
 /// Everything about one test.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Record {
+pub(crate) struct Outcome {
     /// What was run.
     pub scenario: Scenario,
     /// Length of the test, s, without [`Self::without_cpu`].
@@ -18,7 +18,7 @@ pub(crate) struct Record {
     /// A signal ended it before its time.
     pub interrupted: bool,
     /// The counts at the end of each statistics interval, and last those at the end of the test.
-    pub intervals: Vec<Interval>,
+    pub intervals: Vec<Counts>,
     /// Each thread, writers first.
     pub threads: Vec<Thread>,
     /// Acquisitions that found the lock taken.
@@ -41,7 +41,7 @@ pub(crate) struct Record {
 
 /// The counts at one moment, since the start.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Interval {
+pub(crate) struct Counts {
     /// When, s after the start.
     pub at_s: f64,
     /// Of the writers.

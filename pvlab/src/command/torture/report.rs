@@ -1,7 +1,7 @@
 //! The report of a torture test: locktorture's lines, the verdict, and what they do not tell.
 
 use super::lines;
-use super::record::{Record, Role, Thread};
+use super::record::{Outcome, Role, Thread};
 use super::verdict::{Failure, failures};
 use crate::figures::never_told;
 use crate::record::absent;
@@ -9,7 +9,6 @@ use crate::report::doc::{Block, render};
 use crate::report::headline::headline;
 use crate::report::human::{plural, share, time};
 use crate::report::{Context, Format, Machine, to_json};
-use crate::scenario::MachineKind;
 use crate::selection::SlowPath;
 use serde::Serialize;
 use std::time::Duration;
@@ -21,7 +20,7 @@ const SHOWN: usize = 20;
 #[derive(Clone, Debug)]
 pub(crate) struct TortureReport {
     /// What came out.
-    pub record: Record,
+    pub record: Outcome,
     /// What speaks against the lock.
     pub failures: Vec<Failure>,
     context: Context,
@@ -38,7 +37,7 @@ struct Json<'a> {
     verdict: Option<&'static str>,
     slow_paths: Vec<SlowPath>,
     failures: Vec<String>,
-    record: &'a Record,
+    record: &'a Outcome,
 }
 
 impl TortureReport {
@@ -47,7 +46,7 @@ impl TortureReport {
         context: Context,
         stat_interval: Duration,
         legacy: bool,
-        record: Record,
+        record: Outcome,
     ) -> Self {
         Self {
             failures: failures(&record),
@@ -170,9 +169,10 @@ impl TortureReport {
                     1 => "1 thread was".to_owned(),
                     n => format!("{n} threads were"),
                 },
-                match record.scenario.machine {
-                    MachineKind::Kvm | MachineKind::Simulated => "stopped while waiting",
-                    MachineKind::Threads => "not waited for",
+                if record.scenario.machine.facts().ends_waiters {
+                    "stopped while waiting"
+                } else {
+                    "not waited for"
                 }
             )),
             None => {}
@@ -181,7 +181,7 @@ impl TortureReport {
     }
 }
 
-impl Record {
+impl Outcome {
     /// A line for each thread that saw a failure.
     fn failures_of_threads(&self) -> impl Iterator<Item = String> {
         let failed = |thread: &&Thread| thread.violations + thread.late > 0;

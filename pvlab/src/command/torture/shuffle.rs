@@ -2,12 +2,12 @@
 
 use crate::scenario::{Scenario, Torture};
 use crate::session::{Run, RunError};
-use vmm::thread::{set_fifo, set_nice};
+use host::thread::{set_fifo, set_nice};
 
 /// Niceness of the threads, as of locktorture's.
 const NICE: i32 = 19;
 /// Real-time priority of writers, if they have one: less than that of the control plane
-/// ([`vmm::sched`]), which must get a CPU from them.
+/// ([`host::sched`]), which must get a CPU from them.
 const WRITERS: i32 = 1;
 
 /// Sets up the scheduling of a test's threads.

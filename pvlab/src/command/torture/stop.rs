@@ -2,7 +2,7 @@
 
 use super::watch::Watch;
 use crate::session::{POLL, Run, RunError, Stuck};
-use guest::abi::{Task, phase};
+use abi::{VcpuState, phase};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -25,7 +25,7 @@ pub(crate) async fn stop(run: &mut Run<'_>, watch: &mut Watch) -> Result<End, Ru
     run.enter(phase::STOP)?;
     let mut begun = Instant::now();
     loop {
-        run.listen()?;
+        run.vms.listen()?;
         if let Some(found) = run.notice_absence() {
             watch.absent(found.lost);
             begun += found.lost;
@@ -49,7 +49,10 @@ pub(crate) async fn stop(run: &mut Run<'_>, watch: &mut Watch) -> Result<End, Ru
 pub(crate) fn wake_pausing(run: &Run<'_>) -> Result<(), RunError> {
     let machine = &run.vms[0].machine;
     for vcpu in 0..machine.region().layout().vcpus() {
-        if matches!(machine.region().task(vcpu)?, Task::Ready | Task::Paused) {
+        if matches!(
+            machine.region().state(vcpu)?,
+            VcpuState::Ready | VcpuState::Paused
+        ) {
             machine.kick(vcpu)?;
         }
     }
@@ -60,7 +63,7 @@ fn unfinished(run: &Run<'_>) -> Result<Vec<usize>, RunError> {
     let region = run.vms[0].machine.region();
     let mut unfinished = Vec::new();
     for vcpu in 0..region.layout().vcpus() {
-        if region.task(vcpu)? != Task::Done {
+        if region.state(vcpu)? != VcpuState::Done {
             unfinished.push(vcpu);
         }
     }

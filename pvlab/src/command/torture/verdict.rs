@@ -1,6 +1,6 @@
 //! The verdict.
 
-use super::record::Record;
+use super::record::Outcome;
 use std::fmt;
 
 /// What speaks against a lock.
@@ -47,7 +47,7 @@ impl fmt::Display for Failure {
 
 /// Everything that speaks against the lock. A lock that stood the test has nothing; to starve
 /// somebody is no failure.
-pub(crate) fn failures(record: &Record) -> Vec<Failure> {
+pub(crate) fn failures(record: &Outcome) -> Vec<Failure> {
     let mut failures = Vec::new();
     let violations = record.threads.iter().map(|thread| thread.violations).sum();
     if violations > 0 {
@@ -80,7 +80,7 @@ mod tests {
     use crate::figures::fixture;
     use pvlock::LockKind;
 
-    fn record() -> Record {
+    fn record() -> Outcome {
         let thread = |number| Thread {
             role: Role::Writer,
             number,
@@ -91,7 +91,7 @@ mod tests {
             longest_wait_ns: 1,
             starved: None,
         };
-        Record {
+        Outcome {
             scenario: fixture::scenario(LockKind::Tas),
             measured_s: 1.0,
             without_cpu: Vec::new(),
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn each_fault_is_found() {
-        let of = |change: fn(&mut Record)| {
+        let of = |change: fn(&mut Outcome)| {
             let mut record = record();
             change(&mut record);
             failures(&record)

@@ -4,7 +4,7 @@ use super::count::{acquisitions, waiting_since};
 use super::record::Starved;
 use crate::figures::starves;
 use crate::session::{Run, RunError, Stuck, Watched, ns};
-use guest::abi::Task;
+use abi::VcpuState;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -22,7 +22,7 @@ const SUSPECT_LOST_AFTER: Duration = Duration::from_millis(500);
 /// the silence, a few time slices: a host that has no time for the vCPUs is no fault of the lock's.
 const FAIR_CHANCE: Duration = Duration::from_millis(12);
 
-/// Who starves, and who gets on.
+/// Tells the vCPUs that starve from those that get on.
 pub(crate) struct Watch {
     spells: Vec<Spell>,
     /// The CPU time of each vCPU's thread when the lock came under suspicion.
@@ -145,14 +145,14 @@ impl Watch {
         }
         let mut in_lock = false;
         for vcpu in 0..machine.region().layout().vcpus() {
-            match machine.region().task(vcpu)? {
-                Task::Done => {}
+            match machine.region().state(vcpu)? {
+                VcpuState::Done => {}
                 _ if !machine.is_halted(vcpu) => {
                     self.all_halted = None;
                     return Ok(None);
                 }
-                Task::Working => in_lock = true,
-                Task::Off | Task::Ready | Task::Paused => {}
+                VcpuState::Working => in_lock = true,
+                VcpuState::Off | VcpuState::Ready | VcpuState::Paused => {}
             }
         }
         if !in_lock {
@@ -173,7 +173,7 @@ impl Watch {
 
     /// What there is to tell if nobody has made an acquisition for too long.
     pub(crate) fn stuck(&mut self, run: &mut Run<'_>) -> Result<Option<Stuck>, RunError> {
-        let silence = run.silence(0)?;
+        let silence = run.vms[0].silence()?;
         if silence < run.scenario.watchdog / 2 {
             self.suspected = None;
             return Ok(None);

@@ -1,7 +1,6 @@
 //! Where a trace goes, and what becomes of it when it cannot go there.
 
 use super::{TraceArgs, TraceFormatArg};
-use crate::ending;
 use crate::options::error::CliError;
 use crate::publish::{Draft, Target, in_place, places};
 use crate::trace::account::{Account, Accountant};
@@ -252,12 +251,7 @@ fn settle(
                 Err(lost(why, kept.map_or_else(nowhere, |path| whole(&path))))
             }
         },
-        (Err(error), None) if error.is_reader_gone() => {
-            if destination.is_stdout() {
-                ending::reader_left();
-            }
-            Ok(None)
-        }
+        (Err(error), None) if error.is_reader_gone() => Ok(None),
         (Err(error), draft) => {
             let again = |path: &PathBuf| write_again(collector, header, path, destination.format);
             let kept = places(destination.file_name()).find(again);

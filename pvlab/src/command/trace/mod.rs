@@ -19,7 +19,7 @@ use crate::options::request::{Guests, Request, request};
 use crate::record::{Record, absent};
 use crate::report;
 use crate::report::{Context, Format};
-use crate::scenario::{Length, MachineKind, Scenario};
+use crate::scenario::{Length, Scenario};
 use crate::selection::SlowPath;
 use crate::session;
 use crate::session::{Observer, Options};
@@ -28,8 +28,8 @@ use crate::trace::collect::DEFAULT_RECORDS;
 use crate::trace::header::{ClockFit, End, Header, VmHeader};
 use crate::trace::sink::WriteError;
 use crate::trace::{Collector, Event, Merged};
+use abi::ring::MAX_LOCKS;
 use file::{Destination, Written, write_out};
-use guest::trace::MAX_LOCKS;
 use std::io::{self, Write};
 use std::time::Instant;
 
@@ -65,7 +65,7 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
     }
     let format = Format::from(args.account);
     if format == Format::Table && !trace_on_stdout {
-        // Who wants no more than this line need not wait for the rest.
+        // A reader who wants no more than this line need not wait for the rest.
         show(
             destination.as_ref(),
             &format!("{}\n", report::headline(&context, &scenario)),
@@ -109,7 +109,8 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
         destination.as_ref(),
     )?;
     drop(progress);
-    if ending::has_reader_left() {
+    let unread = trace_on_stdout && end.is_none() && lost.is_none();
+    if unread || ending::has_reader_left() {
         return Ok(DONE);
     }
     tracing::info!(events = merged.events, elapsed = ?begun.elapsed(), "merged");
@@ -194,7 +195,7 @@ fn header(context: &Context, scenario: &Scenario) -> Header {
     Header {
         scenario: serde_json::to_value(scenario).unwrap_or_default(),
         machine: format!("{} ({})", scenario.machine_name(), context.machine_reason),
-        simulated: scenario.machine == MachineKind::Simulated,
+        simulated: scenario.machine.is_simulated(),
         switches: true,
         vms: scenario
             .vms
@@ -228,7 +229,7 @@ fn setup(scenario: &Scenario) -> Setup {
     });
     Setup {
         vms: vms.collect(),
-        simulated: scenario.machine == MachineKind::Simulated,
+        simulated: scenario.machine.is_simulated(),
     }
 }
 

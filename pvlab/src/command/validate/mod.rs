@@ -18,7 +18,7 @@ use crate::options::values;
 use crate::options::values::{Each, LockArg, LockParser, MachineArg, MachineParser, PlacementArg};
 use crate::record::Record;
 use crate::report::Context;
-use crate::scenario::{Length, Lock, MachineKind, Scenario, Simulated, VmSpec};
+use crate::scenario::{Length, Lock, Scenario, Simulated, VmSpec};
 use clap::Args;
 use report::ValidateReport;
 use result::ValidationCell;
@@ -84,10 +84,10 @@ pub(crate) fn run(args: &ValidateArgs) -> Result<u8, CliError> {
     };
     let asked = request(&common, guests, Length::Duration(args.duration), &host)?;
     let scenario = asked.scenario;
-    if scenario.machine == MachineKind::Simulated {
+    if scenario.machine.is_simulated() {
         return Err(Usage::OnlyReal("the machine that is validated against").into());
     }
-    let jobs = jobs(args.jobs, MachineKind::Simulated)?;
+    let jobs = jobs(args.jobs, Simulated::KIND)?;
     let target = Target::check(args.report.output.as_deref())?;
     watch(&target);
     let places: Vec<_> = (asked.locks.iter())

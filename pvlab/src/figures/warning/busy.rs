@@ -1,7 +1,7 @@
 //! Whether something else was running on the host.
 
 use crate::record::{Record, Surroundings};
-use crate::scenario::{Length, MachineKind, Placement, Scenario};
+use crate::scenario::{Length, Placement, Scenario};
 use std::collections::BTreeSet;
 
 /// Share of its CPUs that a spinning VM must get. The monitor itself takes about a hundredth.
@@ -19,7 +19,7 @@ pub(crate) fn busy_host(
     // Beside a simulated machine there is nothing else.
     if scenario.noise > 0
         || matches!(scenario.length, Length::Iterations(_))
-        || scenario.machine == MachineKind::Simulated
+        || scenario.machine.is_simulated()
     {
         return None;
     }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::trace::account::{Accountant, Setup, VmSetup};
 use crate::trace::{Event, Place, What};
+use abi::SwitchKind;
 use pvlock::trace::How;
 use pvlock::{LockKind, TraceEvent as Step};
 use serde_json::Value;
@@ -18,10 +19,13 @@ fn stalled() -> Account {
     };
     let step = |lock: u16, step: Step| What::Lock { lock, step };
     let (on, off) = (
-        What::SwitchIn { cpu: 0 },
-        What::SwitchOut {
+        What::Switch {
             cpu: 0,
-            preempted: true,
+            kind: SwitchKind::In,
+        },
+        What::Switch {
+            cpu: 0,
+            kind: SwitchKind::OutPreempted,
         },
     );
     for vcpu in 0..8 {

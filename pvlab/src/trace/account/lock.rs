@@ -17,7 +17,7 @@ pub(super) struct Lock {
     pub(super) holder: Option<u16>,
     /// Whether `holder` can be relied on.
     pub(super) known: bool,
-    /// Who released it last, as long as that one has done nothing else.
+    /// The vCPU that released it last, as long as that one has done nothing else.
     pub(super) releaser: Option<u16>,
     pub(super) releases: u64,
     pub(super) order: Order,
@@ -29,7 +29,7 @@ pub(super) struct Lock {
     pub(super) since: u64,
     /// Since when the lock should have been taken.
     pub(super) quiet_since: u64,
-    /// Who is suspected to hold the lock that looks free.
+    /// The vCPU that is suspected of holding the lock, which looks free.
     pub(super) suspect: Option<u16>,
     pub(super) clocks: Clocks,
     /// What all waiters together have waited, ns.

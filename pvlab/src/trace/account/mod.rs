@@ -61,7 +61,7 @@ pub use result::{Account, Injected, KickToRun, Part, Parts, Tally, VmAccount};
 
 use super::Event;
 use pvlock::LockKind;
-use vm::Vm;
+use vm::VmTracker;
 
 /// What the trace is of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ pub struct VmSetup {
 #[derive(Debug)]
 pub struct Accountant {
     simulated: bool,
-    vms: Vec<Vm>,
+    vms: Vec<VmTracker>,
     first: Option<u64>,
     now: u64,
     events: u64,
@@ -99,7 +99,7 @@ impl Accountant {
     pub fn new(setup: &Setup) -> Self {
         Self {
             simulated: setup.simulated,
-            vms: setup.vms.iter().map(Vm::new).collect(),
+            vms: setup.vms.iter().map(VmTracker::new).collect(),
             first: None,
             now: 0,
             events: 0,

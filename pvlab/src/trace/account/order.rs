@@ -1,4 +1,4 @@
-//! Who is next: the order of the waiters, as far as events tell.
+//! The order of the waiters, and so which of them is next, as far as events tell.
 //!
 //! * Queues: the pending waiter, which says `Head` without having queued, is before the queue. The
 //!   front of the queue has said `Head`; or queued behind the vCPU that acquired through the queue last,
@@ -10,7 +10,7 @@
 /// No vCPU.
 const NOBODY: u16 = u16::MAX;
 
-/// Who is next.
+/// The waiter that is next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// That vCPU.
@@ -21,7 +21,7 @@ pub(super) enum Next {
     Anyone,
 }
 
-/// Who a waiter has queued behind.
+/// What a waiter has queued behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ahead {
     /// Nobody, or one that has acquired the lock since.

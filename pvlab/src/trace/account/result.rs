@@ -20,7 +20,7 @@ pub enum Part {
     KickToRun,
     /// The lock was free and on its way to a waiter that ran.
     HandOver,
-    /// Who held the lock was not known.
+    /// It was not known which vCPU held the lock.
     Unattributed,
 }
 

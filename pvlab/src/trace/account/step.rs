@@ -4,11 +4,11 @@ use super::clock::Class;
 use super::order::Ahead;
 use super::result::add;
 use super::vcpu::{Acquisition, Halt, Stage};
-use super::vm::Vm;
+use super::vm::VmTracker;
 use pvlock::TraceEvent;
 use pvlock::trace::How;
 
-impl Vm {
+impl VmTracker {
     /// Takes in a step of `v` on lock `l`, with the time stamp `at`. False if it names a vCPU that there
     /// is not.
     pub(super) fn step(&mut self, v: u16, l: u16, step: TraceEvent, at: u64, now: u64) -> bool {

@@ -3,6 +3,7 @@
 use super::clock::Clocks;
 use super::result::{Part, Parts};
 use crate::trace::What;
+use abi::{HostStep, SwitchKind};
 
 /// How far an acquisition is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,9 +79,9 @@ pub(super) struct Halt {
     pub(super) kicked: Option<u64>,
 }
 
-/// A vCPU.
+/// What the events so far tell of a vCPU.
 #[derive(Debug)]
-pub(super) struct Vcpu {
+pub(super) struct VcpuTracker {
     on_cpu: bool,
     in_guest: bool,
     blocked: bool,
@@ -98,7 +99,7 @@ pub(super) struct Vcpu {
     pub(super) acquisitions: Vec<Acquisition>,
 }
 
-impl Vcpu {
+impl VcpuTracker {
     pub(super) fn new() -> Self {
         Self {
             on_cpu: true,
@@ -151,13 +152,14 @@ impl Vcpu {
             ..
         } = *self;
         match what {
-            What::SwitchIn { .. } => (true, in_guest, blocked, injected),
-            What::SwitchOut { .. } => (false, in_guest, blocked, injected),
-            What::Enter => (on_cpu, true, false, false),
-            What::Exit(_) => (on_cpu, false, blocked, injected),
-            What::Blocked => (on_cpu, in_guest, true, injected),
-            What::Unblocked => (on_cpu, in_guest, false, injected),
-            What::Injected { .. } => (on_cpu, in_guest, blocked, true),
+            What::Switch { kind, .. } => (*kind == SwitchKind::In, in_guest, blocked, injected),
+            What::Host(step) => match step {
+                HostStep::Enter => (on_cpu, true, false, false),
+                HostStep::Exit(_) => (on_cpu, false, blocked, injected),
+                HostStep::Blocked => (on_cpu, in_guest, true, injected),
+                HostStep::Unblocked => (on_cpu, in_guest, false, injected),
+                HostStep::Injected(_) => (on_cpu, in_guest, blocked, true),
+            },
             // It was in the guest and did something; only its host CPU is another's to tell.
             What::Lock { .. } => (on_cpu, in_guest, blocked, false),
             What::Gap { .. } => (on_cpu, in_guest, blocked, injected),
@@ -174,7 +176,7 @@ impl Vcpu {
     pub(super) fn apply(&mut self, what: &What, now: u64) {
         let ran = self.runs();
         (self.on_cpu, self.in_guest, self.blocked, self.injected) = self.after(what);
-        self.switches_seen |= matches!(what, What::SwitchIn { .. } | What::SwitchOut { .. });
+        self.switches_seen |= matches!(what, What::Switch { .. });
         if ran && !self.runs() {
             self.off_since = now;
         }

@@ -6,18 +6,19 @@ use super::episode::{Close, EpisodeKind, Open};
 use super::lock::{Lock, QUIET_NS};
 use super::order::Next;
 use super::result::{Part, Tally, VmAccount, add};
-use super::vcpu::{Stage, Vcpu};
+use super::vcpu::{Stage, VcpuTracker};
 use crate::trace::{Event, What};
+use abi::HostStep;
 
-/// A VM.
+/// What the events so far tell of a VM.
 #[derive(Debug)]
-pub(super) struct Vm {
+pub(super) struct VmTracker {
     kind: &'static str,
     pub(super) locks: Vec<Lock>,
-    pub(super) vcpus: Vec<Vcpu>,
+    pub(super) vcpus: Vec<VcpuTracker>,
 }
 
-impl Vm {
+impl VmTracker {
     pub(super) fn new(setup: &VmSetup) -> Self {
         let steals = setup.lock.traits().steals;
         Self {
@@ -25,7 +26,7 @@ impl Vm {
             locks: (0..setup.locks)
                 .map(|_| Lock::new(steals, setup.vcpus))
                 .collect(),
-            vcpus: (0..setup.vcpus).map(|_| Vcpu::new()).collect(),
+            vcpus: (0..setup.vcpus).map(|_| VcpuTracker::new()).collect(),
         }
     }
 
@@ -44,10 +45,10 @@ impl Vm {
                 return usize::from(lock) < self.locks.len()
                     && self.step(v, lock, step, event.at, now);
             }
-            What::Enter => self.up(v, now),
-            What::Injected { ns } => self.injected(v, ns),
+            What::Host(HostStep::Enter) => self.up(v, now),
+            What::Host(HostStep::Injected(ns)) => self.injected(v, ns),
             What::Gap { .. } => self.gap(v, now),
-            _ => {}
+            What::Host(_) | What::Switch { .. } => {}
         }
         true
     }
@@ -60,7 +61,7 @@ impl Vm {
         }
     }
 
-    pub(super) fn vcpu(&self, v: u16) -> &Vcpu {
+    pub(super) fn vcpu(&self, v: u16) -> &VcpuTracker {
         &self.vcpus[usize::from(v)]
     }
 
@@ -70,7 +71,7 @@ impl Vm {
 
     /// Changes the state of a vCPU, with the clocks of all that depends on it read before and the
     /// locks' states found anew after.
-    pub(super) fn change(&mut self, v: u16, now: u64, change: impl FnOnce(&mut Vcpu)) {
+    pub(super) fn change(&mut self, v: u16, now: u64, change: impl FnOnce(&mut VcpuTracker)) {
         let vcpu = self.vcpu(v);
         let (count, releasing, ran) = (vcpu.acquisitions.len(), vcpu.releasing, vcpu.runs());
         for i in 0..count {
@@ -194,7 +195,7 @@ impl Vm {
         }
     }
 
-    /// Who may hold the lock that looks free.
+    /// The vCPU that may hold the lock, which looks free.
     fn suspect(&self, l: u16) -> Option<u16> {
         let lock = &self.locks[usize::from(l)];
         // If nobody can take it, that it is not taken proves nothing.

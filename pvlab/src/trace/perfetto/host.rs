@@ -1,10 +1,10 @@
 //! A vCPU as its host sees it: the track of its state, and that of the VMM.
 
 use super::cpus::Cpus;
-use super::names::{Arg, Category, Name, reason_iid};
+use super::names::{Arg, Category, HostDrawn, Name, reason_iid};
 use super::packets::{Kind, Packets, TrackEvent};
 use super::tracks::Tracks;
-use crate::trace::What;
+use abi::{HostDetail, HostStep, SwitchKind};
 
 /// Whether a vCPU has a CPU.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,41 +66,50 @@ impl HostLane {
         self.seen = true;
     }
 
-    /// Writes an event that is not of a lock.
-    pub(super) fn event(&mut self, packets: &mut Packets, cpus: &mut Cpus, at: u64, what: What) {
+    /// Writes a switch of the vCPU's thread.
+    pub(super) fn switch(
+        &mut self,
+        packets: &mut Packets,
+        cpus: &mut Cpus,
+        at: u64,
+        cpu: u16,
+        kind: SwitchKind,
+    ) {
         self.seen = true;
-        match what {
-            What::SwitchIn { cpu } => self.switch_in(packets, cpus, at, cpu),
-            What::SwitchOut { cpu, preempted } => {
-                self.switch_out(packets, cpus, at, cpu, preempted);
-            }
-            What::Enter => self.begin_vmm(packets, at, Name::InGuest).write(),
-            What::Exit(reason) => {
-                self.end_vmm(packets, at, Name::InGuest);
-                self.vmm(packets, Kind::Instant, at, Name::Exit)
-                    .text(Arg::Reason, reason_iid(reason))
-                    .write();
-            }
-            What::Blocked => {
-                self.begin_vmm(packets, at, Name::Blocked).write();
-                self.blocked = true;
-                self.infer(packets, at, Name::Halted);
-            }
-            What::Unblocked => {
-                self.end_vmm(packets, at, Name::Blocked);
-                self.vmm(packets, Kind::Instant, at, Name::Unblocked)
-                    .write();
-                self.blocked = false;
-                self.infer(packets, at, Name::Runnable);
-            }
-            What::Injected { ns } => {
-                self.vmm_fresh = false;
-                self.vmm(packets, Kind::Instant, at, Name::Injected)
-                    .arg(Arg::LengthNs, ns)
-                    .write();
-            }
-            What::Lock { .. } | What::Gap { .. } => {}
+        match kind {
+            SwitchKind::In => self.switch_in(packets, cpus, at, cpu),
+            SwitchKind::Out => self.switch_out(packets, cpus, at, cpu, false),
+            SwitchKind::OutPreempted => self.switch_out(packets, cpus, at, cpu, true),
         }
+    }
+
+    /// Writes a step of the host.
+    pub(super) fn step(&mut self, packets: &mut Packets, at: u64, step: HostStep) {
+        self.seen = true;
+        let event = match HostDrawn::of(step) {
+            HostDrawn::Begin(name) => self.begin_vmm(packets, at, name),
+            HostDrawn::End(slice, name) => {
+                self.end_vmm(packets, at, slice);
+                self.vmm(packets, Kind::Instant, at, name)
+            }
+            HostDrawn::Instant(name) => {
+                self.vmm_fresh = false;
+                self.vmm(packets, Kind::Instant, at, name)
+            }
+        };
+        match step.detail() {
+            HostDetail::Nothing => event,
+            HostDetail::Reason(reason) => event.text(Arg::Reason, reason_iid(reason)),
+            HostDetail::LengthNs(ns) => event.arg(Arg::LengthNs, ns),
+        }
+        .write();
+        let state = match step {
+            HostStep::Blocked => Name::Halted,
+            HostStep::Unblocked => Name::Runnable,
+            _ => return,
+        };
+        self.blocked = state == Name::Halted;
+        self.infer(packets, at, state);
     }
 
     fn switch_in(&mut self, packets: &mut Packets, cpus: &mut Cpus, at: u64, cpu: u16) {

@@ -4,10 +4,9 @@
 //! locks are not released in the reverse order, the slices above the released one are ended with it
 //! and begun again.
 
-use super::names::{Arg, Category, Name, how_iid};
+use super::names::{Arg, Category, Drawn, Name, how_iid};
 use super::packets::{Kind, Packets, TrackEvent};
-use pvlock::TraceEvent;
-use pvlock::trace::How;
+use pvlock::trace::{Detail, TraceEvent};
 
 /// Most slices open at a time. Kernels nest locks four deep; a stream that goes beyond this has lost
 /// its releases, and starts anew.
@@ -16,61 +15,33 @@ const DEEPEST: usize = 32;
 /// An open slice.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Open {
-    phase: Phase,
+    name: Name,
     lock: u16,
 }
 
-/// What a vCPU does about a lock.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Spinning,
-    Queued,
-    Head,
-    HaltedQueued,
-    HaltedHead,
-    /// Seen only from its wake, which does not tell which of the two it was.
-    Halted,
-    Holding,
-}
-
-impl Phase {
-    const fn name(self) -> Name {
-        match self {
-            Self::Spinning => Name::Spinning,
-            Self::Queued => Name::Queued,
-            Self::Head => Name::Head,
-            Self::HaltedQueued => Name::HaltedQueued,
-            Self::HaltedHead => Name::HaltedHead,
-            Self::Halted => Name::Halted,
-            Self::Holding => Name::Holding,
-        }
-    }
-
-    /// Within another slice of the same acquisition.
+impl Open {
+    /// It is within another slice of the same acquisition.
     const fn halted(self) -> bool {
-        matches!(self, Self::HaltedQueued | Self::HaltedHead | Self::Halted)
+        matches!(
+            self.name,
+            Name::HaltedQueued | Name::HaltedHead | Name::Halted
+        )
     }
 
     const fn waits_in_queue(self) -> bool {
-        matches!(self, Self::Queued | Self::Head)
+        matches!(self.name, Name::Queued | Name::Head)
     }
+}
 
-    /// What a vCPU whose first step is this must have done before, if that is certain.
-    const fn before(step: TraceEvent) -> Option<Self> {
-        match step {
-            TraceEvent::QueuedBehind(_) | TraceEvent::QueuedWithTicket(_) => Some(Self::Spinning),
-            TraceEvent::Head
-            | TraceEvent::HaltQueued
-            | TraceEvent::Spurious
-            | TraceEvent::Acquired(How::Queue) => Some(Self::Queued),
-            TraceEvent::HaltHead | TraceEvent::Acquired(How::Pending) => Some(Self::Head),
-            TraceEvent::Woken => Some(Self::Halted),
-            TraceEvent::Release => Some(Self::Holding),
-            TraceEvent::Start
-            | TraceEvent::Acquired(How::Fast | How::Stolen)
-            | TraceEvent::Kick(_)
-            | TraceEvent::Yield(_) => None,
-        }
+/// Adds what a step tells.
+#[inline]
+fn tell(event: TrackEvent<'_>, detail: Detail) -> TrackEvent<'_> {
+    match detail {
+        Detail::Nothing | Detail::Behind(None) => event,
+        Detail::Behind(Some(cpu)) => event.arg(Arg::Behind, cpu),
+        Detail::Ticket(ticket) => event.arg(Arg::Ticket, ticket),
+        Detail::How(how) => event.text(Arg::How, how_iid(how)),
+        Detail::Target(cpu) => event.arg(Arg::Target, cpu),
     }
 }
 
@@ -124,50 +95,31 @@ impl LockLane {
         step: TraceEvent,
         flow: Option<u64>,
     ) {
+        let (drawn, before) = Drawn::of(step);
         if let Some(since) = self.fresh_since.take()
-            && let Some(phase) = Phase::before(step)
+            && let Some(name) = before
         {
-            self.begin(packets, since, phase, lock).derived().write();
+            self.begin(packets, since, name, lock).derived().write();
         }
-        match step {
-            TraceEvent::Start => self.begin(packets, at, Phase::Spinning, lock).write(),
-            TraceEvent::QueuedBehind(before) => {
-                let event = self.turn(packets, at, Phase::Queued, lock);
-                match before {
-                    Some(cpu) => event.arg(Arg::Behind, cpu).write(),
-                    None => event.write(),
-                }
-            }
-            TraceEvent::QueuedWithTicket(ticket) => self
-                .turn(packets, at, Phase::Queued, lock)
-                .arg(Arg::Ticket, ticket)
-                .write(),
-            TraceEvent::Head => self.turn(packets, at, Phase::Head, lock).write(),
-            TraceEvent::HaltQueued => self.halt(packets, at, Phase::HaltedQueued, lock),
-            TraceEvent::HaltHead => self.halt(packets, at, Phase::HaltedHead, lock),
-            TraceEvent::Woken => {
+        let mut end_of_flow = None;
+        let event = match drawn {
+            Drawn::Begin(name) => self.begin(packets, at, name, lock),
+            Drawn::Turn(name) => self.turn(packets, at, name, lock),
+            Drawn::Halt(name) => {
                 self.wake(packets, at, lock);
-                let flow = self.kick.take();
-                self.instant(packets, at, Name::Woken, lock)
-                    .flow_end(flow)
-                    .write();
+                self.halted = true;
+                self.begin(packets, at, name, lock)
             }
-            TraceEvent::Spurious => self.instant(packets, at, Name::Spurious, lock).write(),
-            TraceEvent::Acquired(how) => self
-                .turn(packets, at, Phase::Holding, lock)
-                .text(Arg::How, how_iid(how))
-                .write(),
-            TraceEvent::Release => self.release(packets, at, lock),
-            TraceEvent::Kick(target) => self
-                .instant(packets, at, Name::Kick, lock)
-                .arg(Arg::Target, target)
-                .flow(flow)
-                .write(),
-            TraceEvent::Yield(target) => self
-                .instant(packets, at, Name::Yield, lock)
-                .arg(Arg::Target, target)
-                .write(),
-        }
+            Drawn::Wake(name) => {
+                self.wake(packets, at, lock);
+                end_of_flow = self.kick.take();
+                self.instant(packets, at, name, lock)
+            }
+            Drawn::Release => return self.release(packets, at, lock),
+            Drawn::Instant(name) => self.instant(packets, at, name, lock),
+        };
+        let event = tell(event, step.detail());
+        event.flow(flow).flow_end(end_of_flow).write();
     }
 
     /// Events are missing: nothing that was open is known to go on.
@@ -210,17 +162,18 @@ impl LockLane {
         &mut self,
         packets: &'a mut Packets,
         at: u64,
-        phase: Phase,
+        name: Name,
         lock: u16,
     ) -> TrackEvent<'a> {
         if self.open.len() == DEEPEST {
             self.close(packets, at);
         }
-        self.open.push(Open { phase, lock });
-        self.queued += i64::from(phase.waits_in_queue());
+        let open = Open { name, lock };
+        self.open.push(open);
+        self.queued += i64::from(open.waits_in_queue());
         packets
             .event(Kind::Begin, at, self.track)
-            .name(phase.name(), Category::Lock)
+            .name(name, Category::Lock)
             .arg(Arg::Lock, lock)
     }
 
@@ -228,7 +181,7 @@ impl LockLane {
     #[inline]
     fn pop(&mut self, packets: &mut Packets, at: u64) -> Option<Open> {
         let open = self.open.pop()?;
-        self.queued -= i64::from(open.phase.waits_in_queue());
+        self.queued -= i64::from(open.waits_in_queue());
         packets.end_slice(at, self.track);
         Some(open)
     }
@@ -239,24 +192,18 @@ impl LockLane {
         &mut self,
         packets: &'a mut Packets,
         at: u64,
-        phase: Phase,
+        name: Name,
         lock: u16,
     ) -> TrackEvent<'a> {
         // A halt that lacks its wake, and what it is within.
         self.wake(packets, at, lock);
         if let Some(top) = self.open.last()
             && top.lock == lock
-            && top.phase != Phase::Holding
+            && top.name != Name::Holding
         {
             self.pop(packets, at);
         }
-        self.begin(packets, at, phase, lock)
-    }
-
-    fn halt(&mut self, packets: &mut Packets, at: u64, phase: Phase, lock: u16) {
-        self.wake(packets, at, lock);
-        self.halted = true;
-        self.begin(packets, at, phase, lock).write();
+        self.begin(packets, at, name, lock)
     }
 
     /// Ends a halt, if there is one.
@@ -265,7 +212,7 @@ impl LockLane {
         self.halted = false;
         if let Some(top) = self.open.last()
             && top.lock == lock
-            && top.phase.halted()
+            && top.halted()
         {
             self.pop(packets, at);
         }
@@ -275,13 +222,13 @@ impl LockLane {
     #[inline]
     fn release(&mut self, packets: &mut Packets, at: u64, lock: u16) {
         let holding = Open {
-            phase: Phase::Holding,
+            name: Name::Holding,
             lock,
         };
         let found = self.open.iter().rposition(|&open| open == holding);
         let depth = found.unwrap_or_else(|| {
             // Its acquisition is not in the trace.
-            self.begin(packets, at, Phase::Holding, lock)
+            self.begin(packets, at, Name::Holding, lock)
                 .derived()
                 .write();
             self.open.len() - 1
@@ -297,7 +244,7 @@ impl LockLane {
         for open in &self.open[depth..] {
             packets
                 .event(Kind::Begin, at, self.track)
-                .name(open.phase.name(), Category::Lock)
+                .name(open.name, Category::Lock)
                 .arg(Arg::Lock, open.lock)
                 .derived()
                 .write();

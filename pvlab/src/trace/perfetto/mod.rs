@@ -115,7 +115,11 @@ impl Sink for Writer {
                 let change = lane.queued() - before;
                 self.counters[vm].queue(&mut self.packets, event.at, change);
             }
-            what => self.hosts[number].event(&mut self.packets, &mut self.cpus, event.at, what),
+            What::Switch { cpu, kind } => {
+                let (packets, cpus) = (&mut self.packets, &mut self.cpus);
+                self.hosts[number].switch(packets, cpus, event.at, cpu, kind);
+            }
+            What::Host(step) => self.hosts[number].step(&mut self.packets, event.at, step),
         }
         self.packets.drain()
     }

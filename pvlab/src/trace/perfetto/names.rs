@@ -5,9 +5,9 @@ use super::proto::interned::{
     NAME,
 };
 use super::wire::Message;
-use crate::trace::ExitReason;
 use crate::trace::header::SCHEMA;
-use pvlock::trace::How;
+use abi::{ExitReason, HostStep};
+use pvlock::trace::{How, TraceEvent};
 
 /// Declares an enum of names and the list of all. Numbers count from 1.
 macro_rules! names {
@@ -92,6 +92,95 @@ names! {
         LengthNs = 10 "length_ns",
         Dropped = 11 "dropped",
         Derived = 12 "derived",
+    }
+}
+
+/// How a step of an acquisition is drawn on its vCPU's track of locks.
+#[derive(Clone, Copy)]
+pub(super) enum Drawn {
+    /// A slice begins.
+    Begin(Name),
+    /// What the vCPU did about the lock ends, and this slice begins.
+    Turn(Name),
+    /// A slice begins within the one that the lock has.
+    Halt(Name),
+    /// That slice ends, with an instant.
+    Wake(Name),
+    /// The slice of a held lock ends, which is the step.
+    Release,
+    /// An instant.
+    Instant(Name),
+}
+
+impl Drawn {
+    /// How `step` is drawn; and the slice in which a vCPU must have been before whose first step it is,
+    /// if that is certain.
+    pub(super) const fn of(step: TraceEvent) -> (Self, Option<Name>) {
+        match step {
+            TraceEvent::Start => (Self::Begin(Name::Spinning), None),
+            TraceEvent::QueuedBehind(_) | TraceEvent::QueuedWithTicket(_) => {
+                (Self::Turn(Name::Queued), Some(Name::Spinning))
+            }
+            TraceEvent::Head => (Self::Turn(Name::Head), Some(Name::Queued)),
+            TraceEvent::HaltQueued => (Self::Halt(Name::HaltedQueued), Some(Name::Queued)),
+            TraceEvent::HaltHead => (Self::Halt(Name::HaltedHead), Some(Name::Head)),
+            TraceEvent::Woken => (Self::Wake(Name::Woken), Some(Name::Halted)),
+            TraceEvent::Spurious => (Self::Instant(Name::Spurious), Some(Name::Queued)),
+            TraceEvent::Acquired(how) => {
+                let before = match how {
+                    How::Queue => Some(Name::Queued),
+                    How::Pending => Some(Name::Head),
+                    How::Fast | How::Stolen => None,
+                };
+                (Self::Turn(Name::Holding), before)
+            }
+            TraceEvent::Release => (Self::Release, Some(Name::Holding)),
+            TraceEvent::Kick(_) => (Self::Instant(Name::Kick), None),
+            TraceEvent::Yield(_) => (Self::Instant(Name::Yield), None),
+        }
+    }
+
+    /// The name by which the step is found again.
+    pub(super) const fn name(self) -> Option<Name> {
+        match self {
+            Self::Begin(name)
+            | Self::Turn(name)
+            | Self::Halt(name)
+            | Self::Wake(name)
+            | Self::Instant(name) => Some(name),
+            Self::Release => None,
+        }
+    }
+}
+
+/// How a step of the host is drawn on its vCPU's track of the VMM.
+#[derive(Clone, Copy)]
+pub(super) enum HostDrawn {
+    /// A slice begins.
+    Begin(Name),
+    /// The slice of the first name ends, with an instant of the second.
+    End(Name, Name),
+    /// An instant.
+    Instant(Name),
+}
+
+impl HostDrawn {
+    /// How `step` is drawn.
+    pub(super) const fn of(step: HostStep) -> Self {
+        match step {
+            HostStep::Enter => Self::Begin(Name::InGuest),
+            HostStep::Exit(_) => Self::End(Name::InGuest, Name::Exit),
+            HostStep::Blocked => Self::Begin(Name::Blocked),
+            HostStep::Unblocked => Self::End(Name::Blocked, Name::Unblocked),
+            HostStep::Injected(_) => Self::Instant(Name::Injected),
+        }
+    }
+
+    /// The name by which the step is found again.
+    pub(super) const fn name(self) -> Name {
+        match self {
+            Self::Begin(name) | Self::End(_, name) | Self::Instant(name) => name,
+        }
     }
 }
 

@@ -1,14 +1,15 @@
 //! Reads a Perfetto trace back that the writer here has written.
 
-use super::names::{Arg, Name, how_from_iid, reason_from_iid};
+use super::names::{Arg, Drawn, HostDrawn, Name, how_from_iid, reason_from_iid};
 use super::packets::Kind;
 use super::proto::{event, interned, packet};
 use super::tracks::{Track, Tracks};
 use super::wire::{Fields, NoMessage, Value};
 use crate::trace::header::{End, Header};
-use crate::trace::read::{Fault, Reading, check_schema};
+use crate::trace::read::{Fault, Reading, check_schema, lock_step};
 use crate::trace::{Event, Place, What};
-use pvlock::TraceEvent;
+use abi::{HostDetail, HostStep, SwitchKind};
+use pvlock::trace::{Detail, TraceEvent};
 use std::io::{BufRead, Read};
 
 /// Longest packet. Headers of the largest machines need a fraction of it.
@@ -295,65 +296,54 @@ fn lock_event(packet: &Packet<'_>) -> Result<Option<What>, &'static str> {
     let Some(name) = packet.name() else {
         return Ok(None);
     };
-    let step = match name {
-        Name::Spinning => TraceEvent::Start,
-        Name::Queued if packet.has(Arg::Ticket) => {
-            TraceEvent::QueuedWithTicket(packet.arg(Arg::Ticket, "ticket")?)
-        }
-        Name::Queued if packet.has(Arg::Behind) => {
-            TraceEvent::QueuedBehind(Some(packet.arg(Arg::Behind, "behind")?))
-        }
-        Name::Queued => TraceEvent::QueuedBehind(None),
-        Name::Head => TraceEvent::Head,
-        Name::HaltedQueued => TraceEvent::HaltQueued,
-        Name::HaltedHead => TraceEvent::HaltHead,
-        Name::Woken => TraceEvent::Woken,
-        Name::Spurious => TraceEvent::Spurious,
-        Name::Holding => {
-            let how = packet.arg(Arg::How, "how")?;
-            TraceEvent::Acquired(how_from_iid(how).ok_or("how")?)
-        }
-        Name::Kick => TraceEvent::Kick(packet.arg(Arg::Target, "target")?),
-        Name::Yield => TraceEvent::Yield(packet.arg(Arg::Target, "target")?),
-        Name::Gap => {
-            let dropped = packet.arg(Arg::Dropped, "dropped")?;
-            return Ok(Some(What::Gap { dropped }));
-        }
-        _ => return Ok(None),
+    if name == Name::Gap {
+        let dropped = packet.arg(Arg::Dropped, "dropped")?;
+        return Ok(Some(What::Gap { dropped }));
+    }
+    let is_meant = |step| Drawn::of(step).0.name() == Some(name);
+    let Some(step) = lock_step(is_meant, packet.has(Arg::Ticket)) else {
+        return Ok(None);
     };
-    let lock = packet.arg(Arg::Lock, "lock")?;
+    let detail = match step.detail() {
+        Detail::Behind(_) if packet.has(Arg::Behind) => {
+            Detail::Behind(Some(packet.arg(Arg::Behind, "behind")?))
+        }
+        Detail::Nothing | Detail::Behind(_) => step.detail(),
+        Detail::Ticket(_) => Detail::Ticket(packet.arg(Arg::Ticket, "ticket")?),
+        Detail::How(_) => {
+            let how = packet.arg(Arg::How, "how")?;
+            Detail::How(how_from_iid(how).ok_or("how")?)
+        }
+        Detail::Target(_) => Detail::Target(packet.arg(Arg::Target, "target")?),
+    };
+    let (lock, step) = (packet.arg(Arg::Lock, "lock")?, step.with(detail));
     Ok(Some(What::Lock { lock, step }))
 }
 
 fn state_event(packet: &Packet<'_>) -> Result<Option<What>, &'static str> {
-    let Some(name) = packet.name() else {
-        return Ok(None);
-    };
-    let preempted = match name {
-        Name::Running => {
-            let cpu = packet.arg(Arg::Cpu, "cpu")?;
-            return Ok(Some(What::SwitchIn { cpu }));
-        }
-        Name::Preempted => true,
-        Name::Halted | Name::OffCpu => false,
+    let kind = match packet.name() {
+        Some(Name::Running) => SwitchKind::In,
+        Some(Name::Preempted) => SwitchKind::OutPreempted,
+        Some(Name::Halted | Name::OffCpu) => SwitchKind::Out,
         _ => return Ok(None),
     };
     let cpu = packet.arg(Arg::Cpu, "cpu")?;
-    Ok(Some(What::SwitchOut { cpu, preempted }))
+    Ok(Some(What::Switch { cpu, kind }))
 }
 
 fn vmm_event(packet: &Packet<'_>) -> Result<Option<What>, &'static str> {
-    Ok(match packet.name() {
-        Some(Name::InGuest) => Some(What::Enter),
-        Some(Name::Exit) => {
+    let name = packet.name();
+    let mut steps = HostStep::ALL.iter();
+    let Some(step) = steps.find(|step| Some(HostDrawn::of(**step).name()) == name) else {
+        return Ok(None);
+    };
+    let detail = match step.detail() {
+        HostDetail::Nothing => HostDetail::Nothing,
+        HostDetail::Reason(_) => {
             let reason = packet.arg(Arg::Reason, "reason")?;
-            Some(What::Exit(reason_from_iid(reason).ok_or("reason")?))
+            HostDetail::Reason(reason_from_iid(reason).ok_or("reason")?)
         }
-        Some(Name::Blocked) => Some(What::Blocked),
-        Some(Name::Unblocked) => Some(What::Unblocked),
-        Some(Name::Injected) => Some(What::Injected {
-            ns: packet.arg(Arg::LengthNs, "length_ns")?,
-        }),
-        _ => None,
-    })
+        HostDetail::LengthNs(_) => HostDetail::LengthNs(packet.arg(Arg::LengthNs, "length_ns")?),
+    };
+    Ok(Some(What::Host(step.with(detail))))
 }

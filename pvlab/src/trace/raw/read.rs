@@ -1,10 +1,11 @@
 //! Reads a raw trace back.
 
+use super::{GAP, SWITCH_IN, SWITCH_OUT};
 use crate::trace::header::{End, Header, SCHEMA_KIND};
-use crate::trace::read::{Fault, Reading, foreign_json};
-use crate::trace::{Event, ExitReason, Place, What};
-use pvlock::TraceEvent;
-use pvlock::trace::How;
+use crate::trace::read::{Fault, Reading, foreign_json, lock_step};
+use crate::trace::{Event, Place, What};
+use abi::{ExitReason, HostDetail, HostStep, SwitchKind};
+use pvlock::trace::{Detail, How};
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::io::{BufRead, Read};
@@ -114,57 +115,50 @@ fn short(why: &serde_json::Error) -> String {
 /// The event; `None` if it is of a kind that this version does not know; or the name of a field
 /// that is missing or has no such value.
 fn event(line: &Line<'_>) -> Result<Option<Event>, &'static str> {
-    let step = match &*line.event {
-        "start" => Some(TraceEvent::Start),
-        "queued" => Some(match line.ticket {
-            Some(ticket) => TraceEvent::QueuedWithTicket(ticket),
-            None => TraceEvent::QueuedBehind(line.behind),
-        }),
-        "head" => Some(TraceEvent::Head),
-        "halt_queued" => Some(TraceEvent::HaltQueued),
-        "halt_head" => Some(TraceEvent::HaltHead),
-        "woken" => Some(TraceEvent::Woken),
-        "spurious" => Some(TraceEvent::Spurious),
-        "acquired" => {
-            let how = line.how.as_deref();
-            let how = How::ALL.into_iter().find(|h| Some(h.name()) == how);
-            Some(TraceEvent::Acquired(how.ok_or("how")?))
-        }
-        "release" => Some(TraceEvent::Release),
-        "kick" => Some(TraceEvent::Kick(line.target.ok_or("target")?)),
-        "yield" => Some(TraceEvent::Yield(line.target.ok_or("target")?)),
-        _ => None,
-    };
-    let what = match (step, &*line.event) {
-        (Some(step), _) => What::Lock {
+    let name = &*line.event;
+    let what = if let Some(step) = lock_step(|step| step.name() == name, line.ticket.is_some()) {
+        let detail = match step.detail() {
+            Detail::Nothing => Detail::Nothing,
+            Detail::Behind(_) => Detail::Behind(line.behind),
+            Detail::Ticket(_) => Detail::Ticket(line.ticket.ok_or("ticket")?),
+            Detail::How(_) => {
+                let how = line.how.as_deref();
+                let how = How::ALL.into_iter().find(|h| Some(h.name()) == how);
+                Detail::How(how.ok_or("how")?)
+            }
+            Detail::Target(_) => Detail::Target(line.target.ok_or("target")?),
+        };
+        What::Lock {
             lock: line.lock.ok_or("lock")?,
-            step,
-        },
-        (None, "switch_in") => What::SwitchIn {
-            cpu: line.cpu.ok_or("cpu")?,
-        },
-        (None, "switch_out") => What::SwitchOut {
-            cpu: line.cpu.ok_or("cpu")?,
-            preempted: line.preempted.ok_or("preempted")?,
-        },
-        (None, "enter") => What::Enter,
-        (None, "exit") => {
-            let reason = line.reason.as_deref();
-            let found = ExitReason::ALL
-                .into_iter()
-                .find(|r| Some(r.name()) == reason);
-            What::Exit(found.ok_or("reason")?)
+            step: step.with(detail),
         }
-        (None, "blocked") => What::Blocked,
-        (None, "unblocked") => What::Unblocked,
-        (None, "injected") => What::Injected {
-            ns: line.length_ns.ok_or("length_ns")?,
-        },
-        (None, "gap") => What::Gap {
-            dropped: line.dropped.ok_or("dropped")?,
-        },
-        (None, "") => return Err("event"),
-        (None, _) => return Ok(None),
+    } else if let Some(step) = HostStep::ALL.iter().find(|step| step.name() == name) {
+        What::Host(step.with(match step.detail() {
+            HostDetail::Nothing => HostDetail::Nothing,
+            HostDetail::Reason(_) => {
+                let reason = line.reason.as_deref();
+                let mut all = ExitReason::ALL.into_iter();
+                let found = all.find(|r| Some(r.name()) == reason);
+                HostDetail::Reason(found.ok_or("reason")?)
+            }
+            HostDetail::LengthNs(_) => HostDetail::LengthNs(line.length_ns.ok_or("length_ns")?),
+        }))
+    } else {
+        match name {
+            SWITCH_IN => What::Switch {
+                cpu: line.cpu.ok_or("cpu")?,
+                kind: SwitchKind::In,
+            },
+            SWITCH_OUT => What::Switch {
+                cpu: line.cpu.ok_or("cpu")?,
+                kind: SwitchKind::out(line.preempted.ok_or("preempted")?),
+            },
+            GAP => What::Gap {
+                dropped: line.dropped.ok_or("dropped")?,
+            },
+            "" => return Err("event"),
+            _ => return Ok(None),
+        }
     };
     Ok(Some(Event {
         at: line.at_ns.ok_or("at_ns")?,

@@ -3,12 +3,12 @@
 use super::tables::rate;
 use crate::command::bench::plan::{BenchPlan, Layout, Load};
 use crate::command::bench::result::{BenchResult, CellResult, Measure, RunFigures};
-use crate::figures::{NOT_MEASURED, never_told, warnings_of_repeats};
+use crate::figures::{never_told, warnings_of_repeats};
 use crate::options::cells::Ended;
 use crate::report::Context;
 use crate::report::headline::headline;
 use crate::report::human::{count, plural, time};
-use crate::scenario::{BenchKind, Data, Length, MachineKind, VmSpec, WorkTime};
+use crate::scenario::{BenchKind, Data, Length, VmSpec, WorkTime};
 
 /// What was run.
 pub(crate) fn head(context: &Context, result: &BenchResult) -> Vec<String> {
@@ -106,13 +106,8 @@ pub(crate) fn foot(result: &BenchResult) -> Vec<String> {
     if plan.rounds == 1 {
         lines.push("one round: nothing is known of the spread from run to run".to_owned());
     }
-    match plan.run.machine {
-        MachineKind::Kvm => {}
-        MachineKind::Threads => {
-            lines.push("threads were host threads: the host's scheduler takes its part".to_owned())
-        }
-        MachineKind::Simulated => lines.push(NOT_MEASURED.to_owned()),
-    }
+    let caution = plan.run.machine.facts().caution.as_ref();
+    lines.extend(caution.map(|caution| caution.of_threads.to_owned()));
     let reported = runs().any(|(_, run)| run.preempted_reported);
     lines.extend(never_told(&plan.run, reported).map(str::to_owned));
     // A fixed number of operations is made by everybody.

@@ -3,6 +3,7 @@
 use super::script::{Script, parts};
 use crate::trace::What;
 use crate::trace::account::Part;
+use abi::HostStep;
 use pvlock::LockKind::{PvQSpinLock, QSpinLock, Tas};
 use pvlock::TraceEvent::{HaltHead, QueuedBehind, Woken};
 use pvlock::trace::How::{Fast, Pending, Queue, Stolen};
@@ -106,8 +107,8 @@ fn vcpus_without_switches_count_as_on_a_cpu_unless_blocked() {
     let mut s = Script::new(PvQSpinLock, 2, 1);
     s.held(0);
     s.at(100, 1).start().head();
-    s.at(200, 0).what(What::Blocked);
-    s.at(300, 0).what(What::Unblocked);
+    s.at(200, 0).what(What::Host(HostStep::Blocked));
+    s.at(300, 0).what(What::Host(HostStep::Unblocked));
     s.at(400, 0).release();
     s.at(400, 1).acquired(Queue);
     let account = s.account(500);
@@ -193,7 +194,10 @@ fn nonsense_neither_panics_nor_is_it_accounted() {
     s.at(30, 0).start(); // twice
     s.at(40, 0).release();
     s.at(50, 0).release();
-    s.at(60, 1).what(What::Enter).what(What::Unblocked).on();
+    s.at(60, 1)
+        .what(What::Host(HostStep::Enter))
+        .what(What::Host(HostStep::Unblocked))
+        .on();
     s.at(70, 1).kick(1);
     let tally = s.tally(100);
     assert_eq!((tally.acquisitions, tally.incomplete), (1, 5));

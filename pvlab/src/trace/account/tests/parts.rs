@@ -2,6 +2,7 @@
 
 use super::script::{Script, parts};
 use crate::trace::account::{Part, VmSetup};
+use abi::{ExitReason, HostStep};
 use pvlock::LockKind::{PvQSpinLock, QSpinLock, Tas, Ticket};
 use pvlock::trace::How::{Fast, Pending, Queue, Stolen};
 
@@ -59,12 +60,13 @@ fn a_holder_off_its_cpu_is_preempted_whoever_else_is_off() {
 
 #[test]
 fn a_holder_out_of_the_guest_does_not_run() {
-    use crate::trace::{ExitReason, What};
+    use crate::trace::What;
     let mut s = Script::new(QSpinLock, 2, 1);
     s.held(0);
     s.at(100, 1).start().head();
-    s.at(200, 0).what(What::Exit(ExitReason::Log));
-    s.at(250, 0).what(What::Enter);
+    s.at(200, 0)
+        .what(What::Host(HostStep::Exit(ExitReason::Log)));
+    s.at(250, 0).what(What::Host(HostStep::Enter));
     s.at(300, 0).release();
     s.at(300, 1).acquired(Pending);
     assert_eq!(

@@ -1,24 +1,21 @@
 //! Random timelines of vCPUs that acquire locks as the real ones do, compared with the reference.
 
 use super::reference::Reference;
+use crate::figures::stats::Random;
 use crate::trace::account::{Accountant, Part, Parts, Setup, VmSetup};
-use crate::trace::{Event, ExitReason, Place, What};
+use crate::trace::{Event, Place, What};
+use abi::{ExitReason, HostStep, SwitchKind};
 use pvlock::LockKind::{self, PvQSpinLock, QSpinLock, Tas, Ticket};
 use pvlock::TraceEvent as Step;
 use pvlock::trace::How;
 
 const LOCKS: u16 = 3;
 
-/// splitmix64.
-struct Rng(u64);
+struct Rng(Random);
 
 impl Rng {
     fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % n
+        self.0.bits() % n
     }
 
     fn one_in(&mut self, n: u64) -> bool {
@@ -78,7 +75,7 @@ impl World {
     fn events(kind: LockKind, vcpus: u16, seed: u64, steps: usize) -> Vec<Event> {
         let mut world = Self {
             kind,
-            rng: Rng(seed),
+            rng: Rng(Random::new(seed)),
             now: 0,
             locks: (0..LOCKS).map(|_| Lock::default()).collect(),
             vcpus: Vec::new(),
@@ -127,31 +124,48 @@ impl World {
         if let (Todo::Halted(..), false) = (vcpu.todo, vcpu.guest) {
             if !vcpu.on && (vcpu.kicked || rare) {
                 vcpu.on = true;
-                self.push(v, What::SwitchIn { cpu: 0 });
+                self.push(
+                    v,
+                    What::Switch {
+                        cpu: 0,
+                        kind: SwitchKind::In,
+                    },
+                );
             } else if vcpu.on {
                 vcpu.guest = true;
-                self.push(v, What::Unblocked);
-                self.push(v, What::Enter);
+                self.push(v, What::Host(HostStep::Unblocked));
+                self.push(v, What::Host(HostStep::Enter));
             }
             return;
         }
         match (vcpu.on, vcpu.guest) {
             (false, _) => {
                 vcpu.on = true;
-                self.push(v, What::SwitchIn { cpu: 1 });
+                self.push(
+                    v,
+                    What::Switch {
+                        cpu: 1,
+                        kind: SwitchKind::In,
+                    },
+                );
             }
             (true, false) => {
                 vcpu.guest = true;
-                self.push(v, What::Enter);
+                self.push(v, What::Host(HostStep::Enter));
             }
             (true, true) if rare && self.rng.one_in(2) => {
                 self.vcpus[usize::from(v)].guest = false;
-                self.push(v, What::Exit(ExitReason::Other));
+                self.push(v, What::Host(HostStep::Exit(ExitReason::Other)));
             }
             (true, true) if rare => {
                 vcpu.on = false;
-                let preempted = true;
-                self.push(v, What::SwitchOut { cpu: 1, preempted });
+                self.push(
+                    v,
+                    What::Switch {
+                        cpu: 1,
+                        kind: SwitchKind::OutPreempted,
+                    },
+                );
             }
             (true, true) => {
                 let todo = vcpu.todo;
@@ -319,10 +333,15 @@ impl World {
         }
         vcpu.guest = false;
         vcpu.on = false;
-        self.push(v, What::Exit(ExitReason::Halt));
-        self.push(v, What::Blocked);
-        let preempted = false;
-        self.push(v, What::SwitchOut { cpu: 1, preempted });
+        self.push(v, What::Host(HostStep::Exit(ExitReason::Halt)));
+        self.push(v, What::Host(HostStep::Blocked));
+        self.push(
+            v,
+            What::Switch {
+                cpu: 1,
+                kind: SwitchKind::Out,
+            },
+        );
     }
 }
 

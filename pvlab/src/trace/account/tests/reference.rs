@@ -4,6 +4,7 @@
 
 use crate::trace::account::{Part, Parts, QUIET_NS};
 use crate::trace::{Event, What};
+use abi::{HostStep, SwitchKind};
 use pvlock::TraceEvent as Step;
 use std::collections::HashMap;
 
@@ -245,19 +246,18 @@ impl Reference {
         let v = event.place.vcpu;
         let vcpu = &mut self.vcpus[usize::from(v)];
         match event.what {
-            What::SwitchIn { .. } => vcpu.on = true,
-            What::SwitchOut { .. } => vcpu.on = false,
-            What::Exit(_) => vcpu.guest = false,
-            What::Blocked => vcpu.blocked = true,
-            What::Unblocked => vcpu.blocked = false,
-            What::Enter => {
+            What::Switch { kind, .. } => vcpu.on = kind == SwitchKind::In,
+            What::Host(HostStep::Exit(_)) => vcpu.guest = false,
+            What::Host(HostStep::Blocked) => vcpu.blocked = true,
+            What::Host(HostStep::Unblocked) => vcpu.blocked = false,
+            What::Host(HostStep::Enter) => {
                 (vcpu.guest, vcpu.blocked) = (true, false);
                 if vcpu.kicked {
                     (vcpu.halted, vcpu.kicked) = (false, false);
                 }
             }
             What::Lock { lock, step } => self.step(v, lock, step, event.at),
-            What::Injected { .. } | What::Gap { .. } => unimplemented!(),
+            What::Host(HostStep::Injected(_)) | What::Gap { .. } => unimplemented!(),
         }
     }
 

@@ -1,7 +1,8 @@
 //! A short way to write timelines down.
 
 use crate::trace::account::{Account, Accountant, Part, Setup, Tally, VmSetup};
-use crate::trace::{Event, ExitReason, Place, What};
+use crate::trace::{Event, Place, What};
+use abi::{ExitReason, HostStep, SwitchKind};
 use pvlock::trace::How;
 use pvlock::{LockKind, TraceEvent};
 
@@ -119,32 +120,35 @@ impl At<'_> {
     }
 
     pub(super) fn on(self) -> Self {
-        self.what(What::SwitchIn { cpu: 0 })
+        self.what(What::Switch {
+            cpu: 0,
+            kind: SwitchKind::In,
+        })
     }
 
     pub(super) fn off(self) -> Self {
-        self.what(What::SwitchOut {
+        self.what(What::Switch {
             cpu: 0,
-            preempted: true,
+            kind: SwitchKind::OutPreempted,
         })
     }
 
     /// Halts as it does in a VM: out of the guest, blocked, off its CPU.
     pub(super) fn halt(self, step: TraceEvent) -> Self {
         self.step(step)
-            .what(What::Exit(ExitReason::Halt))
-            .what(What::Blocked)
-            .what(What::SwitchOut {
+            .what(What::Host(HostStep::Exit(ExitReason::Halt)))
+            .what(What::Host(HostStep::Blocked))
+            .what(What::Switch {
                 cpu: 0,
-                preempted: false,
+                kind: SwitchKind::Out,
             })
     }
 
     /// Gets a CPU and goes on after a halt.
     pub(super) fn wake(self) -> Self {
         self.on()
-            .what(What::Unblocked)
-            .what(What::Enter)
+            .what(What::Host(HostStep::Unblocked))
+            .what(What::Host(HostStep::Enter))
             .step(TraceEvent::Woken)
     }
 }

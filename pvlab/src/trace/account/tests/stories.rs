@@ -1,8 +1,9 @@
 //! Episodes, the worst stalls, and preemption on purpose.
 
 use super::script::{Script, parts};
+use crate::trace::What;
 use crate::trace::account::{Episode, EpisodeKind, Part};
-use crate::trace::{ExitReason, What};
+use abi::{ExitReason, HostStep};
 use pvlock::LockKind::{QSpinLock, Tas};
 use pvlock::trace::How::{Fast, Pending, Queue, Stolen};
 
@@ -168,15 +169,23 @@ fn preemption_on_purpose_is_found_again() {
     s.held(0);
     s.at(0, 1).start().behind(None).head();
     s.at(0, 2).start().behind(1);
-    s.at(100, 0).what(What::Exit(ExitReason::Preempt));
-    s.at(110, 0).what(What::Injected { ns: 5000 }).off();
+    s.at(100, 0)
+        .what(What::Host(HostStep::Exit(ExitReason::Preempt)));
+    s.at(110, 0)
+        .what(What::Host(HostStep::Injected(5000)))
+        .off();
     s.at(5110, 0).on();
-    s.at(5120, 0).what(What::Enter);
+    s.at(5120, 0).what(What::Host(HostStep::Enter));
     s.at(5200, 0).release();
-    s.at(5200, 1).what(What::Exit(ExitReason::Preempt));
-    s.at(5200, 1).what(What::Injected { ns: 1000 }).off();
+    s.at(5200, 1)
+        .what(What::Host(HostStep::Exit(ExitReason::Preempt)));
+    s.at(5200, 1)
+        .what(What::Host(HostStep::Injected(1000)))
+        .off();
     s.at(6200, 1).on();
-    s.at(6210, 1).what(What::Enter).acquired(Queue);
+    s.at(6210, 1)
+        .what(What::Host(HostStep::Enter))
+        .acquired(Queue);
     let tally = s.tally(7000);
     let injected = tally.injected;
     assert_eq!((injected.holder, injected.holder_ns), (1, 5000));

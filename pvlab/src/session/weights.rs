@@ -28,7 +28,7 @@ pub(super) fn zipf(locks: usize, skew: f64) -> Vec<u64> {
             poor.push(giver);
         }
     }
-    // Whoever is left has an even share but for rounding, and stays.
+    // The entries that are left have an even share but for rounding, and stay.
     table.into_iter().map(Alias::word).collect()
 }
 

@@ -1,0 +1,225 @@
+//! What halts, kicks, yields and tasks cost, as throw-away VMs measure it.
+
+use super::RunError;
+use super::control::with_control;
+use super::run::POLL;
+use super::vms::Vms;
+use crate::machine::{self, MachineKind, RunningVm};
+use crate::scenario::Cpl;
+use abi::hist::bucket_values;
+use abi::{Params, VcpuState, Workload, phase};
+use guest::workload::{probe, relay};
+use serde::Serialize;
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout};
+
+/// Longest time for a measurement that should take half a second.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Why there are no figures.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CostError {
+    /// A VM failed.
+    #[error(transparent)]
+    Run(RunError),
+    /// A measurement did not come to its end.
+    #[error("the measurement of halts and kicks on machine '{0}' did not end within {1} s")]
+    Endless(&'static str, u64),
+    /// It was asked to end.
+    #[error("interrupted")]
+    Interrupted,
+    /// A guest ended before its time.
+    #[error("a throw-away guest ended unexpectedly: {0}")]
+    Ended(String),
+}
+
+impl<E> From<E> for CostError
+where
+    RunError: From<E>,
+{
+    fn from(error: E) -> Self {
+        match RunError::from(error) {
+            RunError::Panicked { message, .. } => Self::Ended(message),
+            RunError::Interrupted => Self::Interrupted,
+            error => Self::Run(error),
+        }
+    }
+}
+
+/// What halts, kicks, yields and tasks cost.
+#[derive(Debug, Serialize)]
+pub(crate) struct Costs {
+    /// The machine.
+    pub machine: MachineKind,
+    /// Host CPUs of the kicker and the kicked.
+    pub cpus: [usize; 2],
+    /// Out of the guest and in again: a halt whose kick is already there.
+    pub halt: Cost,
+    /// Sending a kick to a vCPU that runs.
+    pub kick_running: Cost,
+    /// Sending a kick to a vCPU that is halted.
+    pub kick_halted: Cost,
+    /// From sending the kick to running again.
+    pub kick_to_run: Cost,
+    /// A directed yield to a halted vCPU, which is futile: what it costs to find that out.
+    pub yield_to: Cost,
+    /// Waking a task that is blocked on another vCPU: what the waker spends.
+    pub task_wake: Cost,
+    /// From waking it to its running again.
+    pub task_wake_to_run: Cost,
+}
+
+/// A distribution in short.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Cost {
+    /// Median, ns; `None` of no trials.
+    pub p50_ns: Option<u64>,
+    /// 99th percentile, ns.
+    pub p99_ns: Option<u64>,
+    /// Times it was measured.
+    pub trials: u64,
+}
+
+/// A VM that does what `params` say, one vCPU on each of those host CPUs, until it is done, or for that
+/// time; what `look` makes of it then, or at each look meanwhile.
+///
+/// Nothing is lost with it: a signal ends the process at once.
+pub(crate) fn throw_away<T>(
+    machine: MachineKind,
+    params: Params,
+    cpus: &[usize],
+    length: Option<Duration>,
+    mut look: impl FnMut(&dyn RunningVm) -> Result<T, RunError>,
+) -> Result<T, CostError> {
+    let affinity = cpus.iter().map(|&cpu| vec![cpu]).collect();
+    let measured = with_control(machine, |control| {
+        control.carry_out(async |mut signalled| {
+            let launched = Instant::now();
+            let vm = machine::launch(machine, Cpl::Auto, params, affinity)?;
+            let mut vms = Vms::new(launched, vec![vm]);
+            let course = timeout(PATIENCE, async {
+                vms.come_to(VcpuState::Ready).await?;
+                vms.enter(phase::WARM_UP)?;
+                vms.kick_all()?;
+                let begun = Instant::now();
+                match length {
+                    None => vms.come_to(VcpuState::Done).await?,
+                    Some(length) => {
+                        while begun.elapsed() < length {
+                            look(&*vms[0].machine)?;
+                            sleep(POLL).await;
+                        }
+                    }
+                }
+                look(&*vms[0].machine)
+            });
+            tokio::select! {
+                biased;
+                () = &mut signalled => Err(RunError::Interrupted),
+                measured = course => measured.ok().transpose(),
+            }
+        })
+    });
+    measured?.ok_or(CostError::Endless(machine.name(), PATIENCE.as_secs()))
+}
+
+/// Measures halts, kicks and yields between two vCPUs on those host CPUs.
+pub(crate) fn costs(machine: MachineKind, cpus: [usize; 2]) -> Result<Costs, CostError> {
+    let params = Params {
+        workload: Workload::Probe as u64,
+        locks: 1,
+        ..Params::default()
+    };
+    let costs = throw_away(machine, params, &cpus, None, |vm| {
+        Ok(Costs {
+            machine,
+            cpus,
+            halt: cost(vm, 0, probe::HIST_HALT)?,
+            kick_running: cost(vm, 0, probe::HIST_KICK_RUNNING)?,
+            kick_halted: cost(vm, 0, probe::HIST_KICK_HALTED)?,
+            kick_to_run: cost(vm, 1, probe::HIST_KICK_TO_RUN)?,
+            yield_to: cost(vm, 0, probe::HIST_YIELD)?,
+            task_wake: Cost::NONE,
+            task_wake_to_run: Cost::NONE,
+        })
+    })?;
+    let (task_wake, task_wake_to_run) = of_tasks(machine, cpus, 1)?;
+    Ok(Costs {
+        task_wake,
+        task_wake_to_run,
+        ..costs
+    })
+}
+
+/// What waking a task costs the waker, and how long it takes until it runs: between two vCPUs of one
+/// task each, or, with several tasks, on a single vCPU.
+pub(crate) fn of_tasks(
+    machine: MachineKind,
+    cpus: [usize; 2],
+    tasks: u64,
+) -> Result<(Cost, Cost), CostError> {
+    let params = Params {
+        workload: Workload::Relay as u64,
+        locks: 2,
+        tasks,
+        iterations: probe::TRIALS,
+        ..Params::default()
+    };
+    let vcpus = if tasks > 1 { &cpus[..1] } else { &cpus[..] };
+    throw_away(machine, params, vcpus, None, |vm| {
+        Ok((
+            cost(vm, 0, relay::HIST_WAKER)?,
+            cost(vm, 0, relay::HIST_WAKE)?,
+        ))
+    })
+}
+
+fn cost(vm: &dyn RunningVm, vcpu: usize, hist: usize) -> Result<Cost, RunError> {
+    Ok(Cost::of(&vm.region().hist(vcpu, hist)?, vm.khz()))
+}
+
+impl Cost {
+    /// Of no trials.
+    const NONE: Self = Self {
+        p50_ns: None,
+        p99_ns: None,
+        trials: 0,
+    };
+
+    /// Percentiles of a histogram in ticks, as ns: the upper bounds of the buckets they fall into.
+    fn of(buckets: &[u64], khz: u64) -> Self {
+        let trials: u64 = buckets.iter().sum();
+        let percentile = |percent: u64| {
+            let mut seen = 0;
+            let bucket = buckets.iter().position(|n| {
+                seen += n;
+                trials > 0 && seen * 100 >= trials * percent
+            });
+            let ticks = *bucket_values(bucket?).end();
+            Some(ticks.saturating_mul(1_000_000) / khz.max(1))
+        };
+        Self {
+            p50_ns: percentile(50),
+            p99_ns: percentile(99),
+            trials,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_the_upper_bounds_of_their_buckets() {
+        let mut buckets = vec![0; abi::hist::BUCKETS];
+        buckets[abi::hist::bucket_of(10)] = 98;
+        buckets[abi::hist::bucket_of(1000)] = 2;
+        // 1 GHz: a tick is a nanosecond.
+        let cost = Cost::of(&buckets, 1_000_000);
+        assert_eq!((cost.p50_ns, cost.trials), (Some(10), 100));
+        assert!((1000..1063).contains(&cost.p99_ns.unwrap()), "{cost:?}");
+        let none = Cost::of(&[], 1);
+        assert_eq!((none.trials, none.p50_ns), (0, None), "unknown is not 0");
+    }
+}

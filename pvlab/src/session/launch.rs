@@ -1,0 +1,131 @@
+//! From a scenario to what its machine is told.
+
+use super::weights;
+use crate::machine::{self, MachineError, Plan, Started};
+use crate::scenario::{Bench, Mix, Scenario, Spread, Torture, VmSpec, Whom, whole_ns};
+use abi::{Params, Workload, flags, preempt};
+
+/// Starts the VMs of the scenario. `trace_records` is the size of each vCPU's trace ring, 0 for no
+/// trace.
+///
+/// # Errors
+/// If the machine cannot run them.
+pub(super) fn start(
+    scenario: &Scenario,
+    trace_records: usize,
+) -> Result<Vec<Started>, MachineError> {
+    let mut vcpus = 0..;
+    let vms = scenario.vms.iter().map(|&spec| {
+        let numbers = vcpus.by_ref().take(spec.vcpus);
+        let cpus = |vcpu| scenario.cpu_of(vcpu).map(|cpu| vec![cpu]);
+        let affinity = numbers.map(|vcpu| cpus(vcpu).unwrap_or_else(|| scenario.cpus.clone()));
+        (params(scenario, spec, trace_records), affinity.collect())
+    });
+    let plan = Plan {
+        cpl: scenario.cpl,
+        simulated: scenario.simulated.as_ref(),
+        seed: scenario.seed,
+        noise: (scenario.cpus.iter().copied().cycle())
+            .take(scenario.noise)
+            .collect(),
+        vms: vms.collect(),
+    };
+    let started = machine::start(scenario.machine, &plan)?;
+    let workload = &scenario.workload;
+    if workload.skew > 0.0 {
+        let weights = weights::zipf(workload.locks, workload.skew);
+        for (vm, _) in &started {
+            vm.region().set_weights(&weights)?;
+        }
+    }
+    Ok(started)
+}
+
+/// What the vCPUs of a VM are told.
+fn params(scenario: &Scenario, spec: VmSpec, trace_records: usize) -> Params {
+    let flag = |on, bit| if on { bit } else { 0 };
+    let workload = &scenario.workload;
+    let (readers, read_share) = match workload.mix {
+        Mix::Exclusive => (0, 0.0),
+        Mix::ReadShare(share) => (0, share),
+        Mix::Readers(readers) => (readers, 0.0),
+    };
+    let (critical_ns, critical_ps) = workload.critical.parts();
+    let (outside_ns, outside_ps) = workload.outside.parts();
+    let params = Params {
+        vcpus: spec.vcpus as u64,
+        locks: workload.locks as u64,
+        workload: Workload::Spin as u64,
+        lock_kind: spec.lock.kind.id().into(),
+        dispatch: spec.lock.dispatch as u64,
+        critical_ns,
+        critical_ps,
+        outside_ns,
+        outside_ps,
+        data: workload.data.of_guest() as u64,
+        iterations: scenario.length.iterations(),
+        spin_threshold: scenario.spin_threshold.into(),
+        seed: scenario.seed,
+        flags: flag(scenario.latency, flags::LATENCY)
+            | flag(scenario.drop_kicks, flags::DROP_KICKS)
+            | flag(workload.skew > 0.0, flags::SKEWED)
+            | flag(workload.outside_spread == Spread::Exp, flags::OUTSIDE_EXP)
+            | flag(!scenario.vcpu_is_preempted, flags::NO_VCPU_IS_PREEMPTED),
+        readers: readers as u64,
+        read_share: share_of_2_32(read_share),
+        numa_nodes: scenario.numa_nodes.into(),
+        contexts: workload.contexts.into(),
+        trace_records: trace_records as u64,
+        preempt_whom: match scenario.preempt.map(|p| p.whom) {
+            None => preempt::NOBODY,
+            Some(Whom::Holder) => preempt::HOLDER,
+            Some(Whom::NextWaiter) => preempt::NEXT_WAITER,
+        },
+        preempt_share: scenario.preempt.map_or(0, |p| share_of_2_32(p.share)),
+        preempt_ns: scenario.preempt.map_or(0, |p| p.ns.into()),
+        ..Params::default()
+    };
+    match (scenario.torture, scenario.bench) {
+        (Some(torture), _) => torture_params(torture, params),
+        (None, Some(bench)) => bench_params(bench, scenario, params),
+        (None, None) => params,
+    }
+}
+
+fn bench_params(bench: Bench, scenario: &Scenario, params: Params) -> Params {
+    let vcpus = usize::try_from(params.vcpus).unwrap_or(1);
+    Params {
+        workload: bench.workload.workload() as u64,
+        threads: bench.threads as u64,
+        tasks: bench.tasks(scenario.machine, vcpus) as u64,
+        pauses: bench.pauses,
+        flags: params.flags
+            | if bench.random_mix {
+                flags::RANDOM_MIX
+            } else {
+                0
+            },
+        ..params
+    }
+}
+
+fn torture_params(torture: Torture, params: Params) -> Params {
+    Params {
+        workload: Workload::Torture as u64,
+        long_hold_ns: whole_ns(torture.long_hold),
+        nested_locks: torture.nested_locks as u64,
+        acquire_limit_ns: whole_ns(torture.acquire_limit),
+        ..params
+    }
+}
+
+/// A share from 0 to 1 as a multiple of 2^-32.
+fn share_of_2_32(share: f64) -> u64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "from 0 to 2^32"
+    )]
+    let share = (share.clamp(0.0, 1.0) * 2f64.powi(32)).round() as u64;
+    share
+}

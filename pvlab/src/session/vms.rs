@@ -1,0 +1,163 @@
+//! VMs that run: what their vCPUs say, and how they get on.
+
+use super::RunError;
+use super::run::POLL;
+use super::snapshot::to_f64;
+use crate::machine::{MachineError, RunningVm, Started};
+use abi::{VcpuArea, VcpuState};
+use host::Notice;
+use std::mem::offset_of;
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::{Instant, sleep};
+
+/// A VM and what is known of it.
+pub(crate) struct Watched {
+    pub(crate) machine: Box<dyn RunningVm>,
+    events: UnboundedReceiver<Notice>,
+    /// The number of its first vCPU, counted through all VMs.
+    pub(super) first: usize,
+    /// On the VM's clock.
+    pub(super) launched: u64,
+    acquisitions: u64,
+    pub(crate) last_progress: Instant,
+}
+
+/// All VMs of a run.
+pub(crate) struct Vms(Vec<Watched>);
+
+impl Deref for Vms {
+    type Target = [Watched];
+
+    fn deref(&self) -> &[Watched] {
+        &self.0
+    }
+}
+
+impl DerefMut for Vms {
+    fn deref_mut(&mut self) -> &mut [Watched] {
+        &mut self.0
+    }
+}
+
+impl Vms {
+    /// Those that were started at `launched`.
+    pub(super) fn new(launched: Instant, started: Vec<Started>) -> Self {
+        let mut vms = Vec::new();
+        let mut first = 0;
+        for (machine, events) in started {
+            let vcpus = machine.region().layout().vcpus();
+            let now = machine.now();
+            let since_launch =
+                launched.elapsed().as_nanos() * u128::from(machine.khz()) / 1_000_000;
+            vms.push(Watched {
+                launched: now.saturating_sub(u64::try_from(since_launch).unwrap_or(0)),
+                machine,
+                events,
+                first,
+                acquisitions: 0,
+                last_progress: Instant::now(),
+            });
+            first += vcpus;
+        }
+        Self(vms)
+    }
+
+    pub(crate) fn machines(&self) -> Vec<&dyn RunningVm> {
+        self.iter().map(|vm| &*vm.machine).collect()
+    }
+
+    pub(crate) fn all_are(&self, task: VcpuState) -> Result<bool, RunError> {
+        for vm in self.iter() {
+            let region = vm.machine.region();
+            for vcpu in 0..region.layout().vcpus() {
+                if region.state(vcpu)? != task {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Waits until every vCPU is at `task`, without a watchdog.
+    pub(crate) async fn come_to(&mut self, task: VcpuState) -> Result<(), RunError> {
+        while !self.all_are(task)? {
+            self.listen()?;
+            sleep(POLL).await;
+        }
+        Ok(())
+    }
+
+    /// Whether every vCPU has made the acquisitions it was to make.
+    pub(super) fn all_done(&self) -> Result<bool, RunError> {
+        for vm in self.iter() {
+            if !vm.done()? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Handles what vCPUs have said. An error if one has failed.
+    pub(crate) fn listen(&mut self) -> Result<(), RunError> {
+        for (vm, watched) in self.iter_mut().enumerate() {
+            while let Ok(event) = watched.events.try_recv() {
+                match event {
+                    Notice::Log { vcpu, message } => tracing::info!(vm, vcpu, message, "guest"),
+                    Notice::Done { vcpu } => tracing::debug!(vm, vcpu, "done"),
+                    Notice::Panicked { vcpu, message } => {
+                        return Err(RunError::Panicked { vm, vcpu, message });
+                    }
+                    Notice::Failed { error, .. } => return Err(MachineError::Vcpu(error).into()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn enter(&mut self, phase: u32) -> Result<(), RunError> {
+        for vm in self.iter_mut() {
+            vm.machine.region().set_phase(phase)?;
+            vm.last_progress = Instant::now();
+        }
+        Ok(())
+    }
+
+    pub(crate) fn kick_all(&self) -> Result<(), RunError> {
+        for vm in self.iter() {
+            for vcpu in 0..vm.machine.region().layout().vcpus() {
+                vm.machine.kick(vcpu)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Watched {
+    /// Whether every vCPU has ended, or made a fixed number of acquisitions.
+    pub(super) fn done(&self) -> Result<bool, RunError> {
+        let region = self.machine.region();
+        for vcpu in 0..region.layout().vcpus() {
+            let finished = region.vcpu_word(vcpu, offset_of!(VcpuArea, finished))?;
+            if finished == 0 && region.state(vcpu)? != VcpuState::Done {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// For how long it has made no acquisition.
+    pub(crate) fn silence(&mut self) -> Result<Duration, RunError> {
+        let acquisitions = self.machine.region().acquisitions()?;
+        if acquisitions != self.acquisitions {
+            self.acquisitions = acquisitions;
+            self.last_progress = Instant::now();
+        }
+        Ok(self.last_progress.elapsed())
+    }
+}
+
+pub(super) fn seconds(ticks: u64, machine: &dyn RunningVm) -> f64 {
+    to_f64(ticks) / (to_f64(machine.khz()) * 1e3)
+}
