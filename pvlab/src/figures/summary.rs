@@ -4,8 +4,7 @@ use super::sharing::Sharing;
 use super::starving::Starving;
 use super::stats;
 use super::waits::WaitNs;
-use crate::record;
-use crate::record::{Record, VcpuRecord, VmRecord};
+use crate::record::{ExclusionCheck, Record, VcpuRecord, VmRecord};
 use crate::scenario::Mix;
 use guest::abi::Counter;
 use pvlock::LockEvent;
@@ -86,10 +85,10 @@ pub(crate) enum Exclusion {
 
 impl Exclusion {
     /// Of a lock in some runs.
-    fn of(checks: impl Iterator<Item = record::Exclusion> + Clone) -> Self {
-        if !checks.clone().all(record::Exclusion::held) {
+    fn of(checks: impl Iterator<Item = ExclusionCheck> + Clone) -> Self {
+        if !checks.clone().all(ExclusionCheck::held) {
             Self::Broken
-        } else if checks.clone().all(record::Exclusion::checked) {
+        } else if checks.clone().all(ExclusionCheck::checked) {
             Self::Held
         } else {
             Self::NotChecked
@@ -214,7 +213,7 @@ impl Summary {
                 .sum(),
             exclusion: Exclusion::of(checks()),
             violations: checks().map(|check| check.violations).sum(),
-            lost_entries: checks().map(record::Exclusion::lost).sum(),
+            lost_entries: checks().map(ExclusionCheck::lost).sum(),
             fairness: Fairness {
                 jain: together(stats::jain),
                 max_over_min: together(stats::max_over_min),

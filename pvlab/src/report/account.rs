@@ -32,7 +32,7 @@ pub fn blocks(account: &Account, format: Format) -> Vec<Block> {
     for vm in &account.vms {
         blocks.push(Block::Lines(tables::headline(account, vm)));
         blocks.push(Block::Table(tables::parts(vm)));
-        blocks.extend(tables::locks(vm).map(Block::Table));
+        blocks.extend(rows::table(account, vm).map(Block::Table));
         blocks.extend(tables::episodes(&vm.total).map(Block::Table));
         blocks.extend(tables::longest(&vm.total).map(Block::Table));
         blocks.push(Block::Lines(tables::halts(&vm.total)));
@@ -96,11 +96,11 @@ struct Json<'a> {
     events: u64,
     foreign_events: u64,
     sum_violations: u64,
-    vms: Vec<Vm<'a>>,
+    vms: Vec<OfVm<'a>>,
 }
 
 #[derive(Serialize)]
-struct Vm<'a> {
+struct OfVm<'a> {
     vm: u16,
     lock: &'static str,
     vcpus: usize,
@@ -154,12 +154,12 @@ impl<'a> Json<'a> {
             events: account.events,
             foreign_events: account.foreign_events,
             sum_violations: account.sum_violations(),
-            vms: account.vms.iter().map(Vm::new).collect(),
+            vms: account.vms.iter().map(OfVm::new).collect(),
         }
     }
 }
 
-impl<'a> Vm<'a> {
+impl<'a> OfVm<'a> {
     fn new(vm: &'a VmAccount) -> Self {
         let waiting = |number, tally| Waiting {
             number,

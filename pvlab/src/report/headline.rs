@@ -1,11 +1,10 @@
 //! The lines above the tables: what was run, and how it was measured.
 
-use super::Context;
 use super::human::{or_dash, plural, time};
 use super::mix;
 use crate::figures::Summary;
 use crate::host::format_cpu_list;
-use crate::record::{Start, StartReason};
+use crate::record::{Context, Start, StartReason};
 use crate::scenario::{Data, Length, MachineKind, Placement, Scenario, Spread};
 
 /// The first line of a report: the machine and why, the vCPUs and where.

@@ -95,6 +95,11 @@ pub fn ratio(ratio: f64) -> String {
     }
 }
 
+/// An interval of ratios.
+pub fn ratios((lo, hi): (f64, f64)) -> String {
+    format!("{} .. {}", ratio(lo), ratio(hi))
+}
+
 /// A share as a percentage: `12.3 %`.
 pub fn share(part: u64, whole: u64) -> String {
     if whole == 0 {

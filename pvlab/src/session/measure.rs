@@ -9,7 +9,7 @@ use super::snapshot;
 use super::snapshot::{VmSnapshot, ns, to_f64};
 use super::surroundings::Counts;
 use super::{LiveVm, Observer, Options, RunError, look_every, tasks};
-use crate::record::{Absence, Record, Start, VmRecord};
+use crate::record::{Absence, Context, Record, Start, VmRecord};
 use crate::scenario::Length;
 use crate::trace::collect::COLLECT_EVERY;
 use abi::{VcpuArea, phase};
@@ -186,6 +186,7 @@ impl Run<'_> {
         }
         tracing::debug!(elapsed = ?self.launched.elapsed(), "run is over");
         let record = Record {
+            context: Context::default(),
             scenario: self.scenario.clone(),
             start,
             measured_s: self.measured_s(&from, &to)?,

@@ -1,19 +1,18 @@
 //! The report of a comparison.
 
 use super::plan::Plan;
-use super::result::{Comparison, LockResult};
-use crate::figures::{Exclusion, Warning};
-use crate::options::cells::Ended;
+use super::result::{Comparison, LockResult, Typical};
+use crate::figures::{Exclusion, Summary, Warning, none};
+use crate::record::{Context, Ended};
 use crate::report::account;
-use crate::report::cells::{
-    broken_line, cpus, cut_off, futile_yields, slow_path, wait_cells, yields,
-};
-use crate::report::csv;
+use crate::report::column::Columns;
 use crate::report::doc::{Block, Table, render};
 use crate::report::headline::{achieved, headline, starts, workload};
-use crate::report::human::{count, or_dash, rate, rates, ratio, share, time};
+use crate::report::human::{count, or_dash, rates, ratio, ratios, throughput, time};
+use crate::report::lock;
+use crate::report::lock::{LockRow, cut_off, fairness, slow_path, waiting};
 use crate::report::mix;
-use crate::report::{Context, Format, Machine, to_json};
+use crate::report::{Format, Machine, to_json};
 use crate::scenario::{Length, Lock};
 use crate::selection::SlowPath;
 use crate::trace::account::Account;
@@ -98,12 +97,22 @@ impl CompareReport {
 
     /// What to cry out if a lock did not exclude.
     pub(crate) fn exclusion_broken(&self) -> Option<String> {
-        let broken = |result: &&LockResult| result.summary.exclusion == Exclusion::Broken;
-        self.comparison
-            .results
-            .iter()
-            .find(broken)
-            .map(|result| broken_line(&result.lock, &result.summary))
+        lock::exclusion_broken(self.named())
+    }
+
+    fn named(&self) -> impl Iterator<Item = (&str, &Summary)> + Clone {
+        let results = self.comparison.results.iter();
+        results.map(|result| (result.lock.as_str(), &result.summary))
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        let comparison = &self.comparison;
+        let results = comparison.results.iter().zip(&comparison.plan.locks);
+        results.map(|(result, &lock)| Row {
+            comparison,
+            result,
+            lock,
+        })
     }
 
     fn json(&self) -> Json<'_> {
@@ -166,29 +175,21 @@ impl CompareReport {
             rounds,
         ];
         lines.extend(slow_paths(plan).iter().map(ToString::to_string));
-        lines.extend(achieved(
-            &plan.run,
-            results
-                .iter()
-                .map(|result| (result.lock.as_str(), &result.summary)),
-        ));
+        lines.extend(achieved(&plan.run, self.named()));
         lines.extend(starts(results.iter().flat_map(|result| &result.starts)));
         lines.extend(uneven_end(plan, results, *ended));
         let mut blocks = vec![
             Block::Lines(lines),
             Block::Table(self.throughput()),
-            Block::Table(self.waits()),
-            Block::Table(self.events()),
+            Block::Table(self.fairness()),
+            Block::Table(self.waiting()),
         ];
-        let named = results.iter().map(|r| (r.lock.clone(), &r.summary));
+        let named = self
+            .named()
+            .map(|(lock, summary)| (lock.to_owned(), summary));
         blocks.extend(cut_off(named.clone()).map(|line| Block::Lines(vec![line])));
         blocks.extend(mix::blocks(&plan.run, named));
-        blocks.push(Block::Lines(
-            warnings
-                .iter()
-                .map(|warning| format!("warning: {}", warning.text))
-                .collect(),
-        ));
+        blocks.push(lock::warnings(warnings));
         blocks
     }
 
@@ -198,192 +199,128 @@ impl CompareReport {
              interval by Student's t on logarithms)",
             self.comparison.baseline()
         );
-        let mut table = Table::new(
-            title,
-            &[
-                "lock",
-                "acquisitions",
-                "interval",
-                "ratio",
-                "interval",
-                "verdict",
-            ],
-        );
-        table.left.push(5);
-        for result in &self.comparison.results {
-            let throughput = result.throughput.as_ref();
-            let compared = result.ratio.as_ref();
-            table.row(vec![
-                result.lock.to_owned(),
-                or_dash(throughput, |t| match t.median {
-                    0.0 => "none".to_owned(),
-                    median => rate(median),
-                }),
-                or_dash(throughput.and_then(|t| t.lo.zip(t.hi)), rates),
-                or_dash(compared, |r| ratio(r.median)),
-                if result.is_baseline {
-                    "-".to_owned()
-                } else {
-                    or_dash(compared.and_then(|r| r.lo.zip(r.hi)), ratios)
-                },
-                verdict(result).to_owned(),
-            ]);
-        }
-        table
+        compared().table(title, self.rows())
     }
 
-    fn waits(&self) -> Table {
-        let mut table = Table::new(
-            "Fairness among vCPUs (Jain index, most over least acquisitions), and waiting times",
-            &[
-                "lock",
-                "slow path",
-                "Jain",
-                "max/min",
-                "wait p50",
-                "p99",
-                "p99.9",
-                "max",
-            ],
-        );
-        table.left.push(1);
-        for (LockResult { lock, summary, .. }, kind) in self.with_kinds() {
-            let mut row = vec![
-                (*lock).to_owned(),
-                slow_path(kind).to_owned(),
-                or_dash(summary.fairness.jain, |jain| format!("{jain:.3}")),
-                or_dash(summary.fairness.max_over_min, ratio),
-            ];
-            row.extend(wait_cells(summary.wait_ns));
-            table.row(row);
-        }
-        table
+    fn fairness(&self) -> Table {
+        name()
+            .cell("slow path", |row| slow_path(row.lock).to_owned())
+            .left()
+            .and(evenness())
+            .table(
+                "Fairness among vCPUs (Jain index, most over least acquisitions), and waiting times",
+                self.rows(),
+            )
     }
 
-    fn events(&self) -> Table {
-        let mut table = Table::new(
+    fn waiting(&self) -> Table {
+        let table = name().and(counts()).table(
             "How it waited: acquisitions of all rounds, share of them contended, rates of events, \
              CPUs used",
-            &[
-                "lock",
-                "acquired",
-                "contended",
-                "halts",
-                "kicks",
-                "spurious",
-                "yields",
-                "futile",
-                "exits",
-                "CPUs",
-            ],
+            self.rows(),
         );
-        for (LockResult { lock, summary, .. }, kind) in self.with_kinds() {
-            table.row(vec![
-                (*lock).to_owned(),
-                count(summary.acquisitions),
-                share(summary.contended, summary.acquisitions),
-                rate(summary.rate(summary.halts)),
-                rate(summary.rate(summary.kicks)),
-                rate(summary.rate(summary.spurious_wakes)),
-                yields(kind, summary),
-                futile_yields(summary),
-                rate(summary.exits_per_s()),
-                cpus(summary),
-            ]);
-        }
         table.without_empty_columns("-")
     }
 
-    fn with_kinds(&self) -> impl Iterator<Item = (&LockResult, Lock)> {
-        let kinds = self.comparison.plan.locks.iter().copied();
-        self.comparison.results.iter().zip(kinds)
-    }
-
     fn csv(&self) -> String {
-        let header = [
-            "lock",
-            "is_baseline",
-            "rounds",
-            "throughput_per_s",
-            "throughput_lo_per_s",
-            "throughput_hi_per_s",
-            "ratio",
-            "ratio_lo",
-            "ratio_hi",
-            "verdict",
-            "jain",
-            "max_over_min",
-            "wait_p50_ns",
-            "wait_p99_ns",
-            "wait_p999_ns",
-            "wait_max_ns",
-            "measured_s",
-            "acquisitions",
-            "contended",
-            "halts",
-            "kicks",
-            "spurious_wakes",
-            "yields",
-            "futile_yields",
-            "exits",
-            "cpu_ns",
-            "critical_ns",
-            "outside_ns",
-            "probe_ns",
-            "exclusion",
-        ];
-        let last = ["waits_cut_off", "wait_cut_off_ns", "machine"];
-        let header = header.into_iter().chain(mix::CSV).chain(last);
-        let mut text = csv::row(header.map(str::to_owned));
-        for result in &self.comparison.results {
-            let LockResult {
-                throughput,
-                ratio,
-                summary,
-                ..
-            } = result;
-            let (throughput, ratio, waits) = (throughput.as_ref(), ratio.as_ref(), summary.wait_ns);
-            let cells = [
-                result.lock.to_owned(),
-                result.is_baseline.to_string(),
-                self.comparison.rounds_done.to_string(),
-                throughput.map_or_else(String::new, |t| csv::some(t.median)),
-                csv::maybe(throughput.and_then(|t| t.lo)),
-                csv::maybe(throughput.and_then(|t| t.hi)),
-                csv::maybe(ratio.map(|r| r.median)),
-                csv::maybe(ratio.and_then(|r| r.lo)),
-                csv::maybe(ratio.and_then(|r| r.hi)),
-                csv::maybe(ratio.map(|r| r.verdict.name())),
-                csv::maybe(summary.fairness.jain),
-                csv::finite(summary.fairness.max_over_min),
-                csv::maybe(waits.map(|w| w.p50)),
-                csv::maybe(waits.map(|w| w.p99)),
-                csv::maybe(waits.map(|w| w.p999)),
-                csv::maybe(waits.map(|w| w.max)),
-                summary.measured_s.to_string(),
-                summary.acquisitions.to_string(),
-                summary.contended.to_string(),
-                summary.halts.to_string(),
-                summary.kicks.to_string(),
-                summary.spurious_wakes.to_string(),
-                summary.yields.to_string(),
-                summary.futile_yields.to_string(),
-                summary.all_exits().to_string(),
-                csv::maybe(summary.cpu_ns),
-                csv::maybe(summary.critical_ns),
-                csv::maybe(summary.outside_ns),
-                csv::maybe(summary.probe_ns),
-                summary.exclusion.name().to_owned(),
-            ];
-            let cells = cells.into_iter().chain(mix::csv_cells(summary));
-            text += &csv::row(cells.chain([
-                csv::maybe(waits.map(|w| w.cut_off)),
-                csv::maybe(waits.and_then(|w| w.longest_cut_off)),
-                self.comparison.plan.run.machine_name(),
-            ]));
-        }
-        text
+        compared()
+            .and(evenness())
+            .and(counts())
+            .and(rest())
+            .csv(self.rows())
     }
+}
+
+/// A lock of a comparison.
+struct Row<'a> {
+    comparison: &'a Comparison,
+    result: &'a LockResult,
+    lock: Lock,
+}
+
+/// The first column of the tables below the first.
+fn name<'a>() -> Columns<'a, Row<'a>> {
+    Columns::new().cell("lock", |row: &Row<'_>| row.result.lock.clone())
+}
+
+fn compared<'a>() -> Columns<'a, Row<'a>> {
+    let throughput_of = |row: &Row<'a>| row.result.throughput.as_ref().map(|t| t.typical);
+    let ratio_of = |row: &Row<'a>| row.result.ratio.as_ref().map(|r| r.typical);
+    let (lo, hi) = (|is: Option<Typical>| is?.lo, |is: Option<Typical>| is?.hi);
+    Columns::new()
+        .text("lock", "lock", |row: &Row<'_>| row.result.lock.clone())
+        .value("is_baseline", |row| row.result.is_baseline)
+        .value("rounds", |row| row.comparison.rounds_done)
+        .both(
+            "throughput_per_s",
+            move |row| throughput_of(row).and_then(|is| none::some(is.median)),
+            "acquisitions",
+            move |row| or_dash(throughput_of(row), |is| throughput(is.median)),
+        )
+        .value("throughput_lo_per_s", move |row| lo(throughput_of(row)))
+        .value("throughput_hi_per_s", move |row| hi(throughput_of(row)))
+        .cell("interval", move |row| {
+            or_dash(throughput_of(row).and_then(Typical::ends), rates)
+        })
+        .both(
+            "ratio",
+            move |row| ratio_of(row).map(|is| is.median),
+            "ratio",
+            move |row| or_dash(ratio_of(row), |is| ratio(is.median)),
+        )
+        .value("ratio_lo", move |row| lo(ratio_of(row)))
+        .value("ratio_hi", move |row| hi(ratio_of(row)))
+        .cell("interval", move |row| {
+            let compared = ratio_of(row).filter(|_| !row.result.is_baseline);
+            or_dash(compared.and_then(|is| is.ends()), ratios)
+        })
+        .both(
+            "verdict",
+            |row| row.result.ratio.as_ref().map(|ratio| ratio.verdict.name()),
+            "verdict",
+            |row| verdict(row.result).to_owned(),
+        )
+        .left()
+}
+
+fn evenness<'a>() -> Columns<'a, Row<'a>> {
+    Columns::new().include(fairness(""), |row: &Row<'_>| {
+        Some((row.result.summary.fairness, row.result.summary.wait_ns))
+    })
+}
+
+fn counts<'a>() -> Columns<'a, Row<'a>> {
+    Columns::new()
+        .value("measured_s", |row: &Row<'_>| row.result.summary.measured_s)
+        .both(
+            "acquisitions",
+            |row| row.result.summary.acquisitions,
+            "acquired",
+            |row| count(row.result.summary.acquisitions),
+        )
+        .include(waiting(), |row: &Row<'a>| LockRow {
+            name: row.result.lock.clone(),
+            lock: row.lock,
+            summary: &row.result.summary,
+        })
+}
+
+/// What no table shows.
+fn rest<'a>() -> Columns<'a, Row<'a>> {
+    let waits = |row: &Row<'_>| row.result.summary.wait_ns;
+    Columns::new()
+        .value("critical_ns", |row: &Row<'_>| {
+            row.result.summary.critical_ns
+        })
+        .value("outside_ns", |row| row.result.summary.outside_ns)
+        .value("probe_ns", |row| row.result.summary.probe_ns)
+        .value("exclusion", |row| row.result.summary.exclusion.name())
+        .include(mix::columns(), |row: &Row<'a>| &row.result.summary)
+        .value("waits_cut_off", move |row| {
+            waits(row).map(|waits| waits.cut_off)
+        })
+        .value("wait_cut_off_ns", move |row| waits(row)?.longest_cut_off)
+        .value("machine", |row| row.comparison.plan.run.machine_name())
 }
 
 /// When the vCPUs were done with a fixed number of acquisitions: figures are of the time before.
@@ -416,10 +353,6 @@ fn verdict(result: &LockResult) -> &'static str {
         Some(ratio) => ratio.verdict.name(),
         None => "-",
     }
-}
-
-fn ratios((lo, hi): (f64, f64)) -> String {
-    format!("{} .. {}", ratio(lo), ratio(hi))
 }
 
 /// How each of the plan's locks waits; one named again is not told of again.

@@ -1,40 +1,32 @@
 //! The findings as text, JSON and CSV.
 
-use super::{Cost, Findings};
+use super::{Cost, Costs, Findings};
 use crate::host::{Host, format_cpu_list};
-use crate::report::csv;
+use crate::report::column::Columns;
+use crate::report::to_json;
 use std::fmt::Write;
 
 pub(crate) fn json(findings: &Findings) -> String {
-    // Strings, numbers and lists only: cannot fail.
-    let mut text = serde_json::to_string_pretty(findings).unwrap_or_default();
-    text.push('\n');
-    text
+    to_json(findings)
 }
 
 pub(crate) fn csv(findings: &Findings) -> String {
-    let mut text = "machine,kicker_cpu,kicked_cpu,what,p50_ns,p99_ns,trials\n".to_owned();
-    for costs in &findings.costs {
-        for (what, cost) in costs.rows() {
-            let [a, b] = costs.cpus;
-            let name = costs.machine.name();
-            let Cost {
-                p50_ns,
-                p99_ns,
-                trials,
-            } = cost;
-            let _ = writeln!(
-                text,
-                "{name},{a},{b},{what},{},{},{trials}",
-                csv::maybe(p50_ns),
-                csv::maybe(p99_ns),
-            );
-        }
-    }
-    text
+    let rows = findings.costs.iter();
+    let rows = rows.flat_map(|costs| costs.rows().map(|(what, cost)| (costs, what, cost)));
+    Columns::new()
+        .value("machine", |(costs, ..): &(&Costs, &'static str, Cost)| {
+            costs.machine.name()
+        })
+        .value("kicker_cpu", |(costs, ..)| costs.cpus[0])
+        .value("kicked_cpu", |(costs, ..)| costs.cpus[1])
+        .value("what", |(_, what, _)| *what)
+        .value("p50_ns", |(.., cost)| cost.p50_ns)
+        .value("p99_ns", |(.., cost)| cost.p99_ns)
+        .value("trials", |(.., cost)| cost.trials)
+        .csv(rows)
 }
 
-impl super::Costs {
+impl Costs {
     fn rows(&self) -> [(&'static str, Cost); 7] {
         [
             ("halt", self.halt),

@@ -1,7 +1,7 @@
 //! `pvlab run`.
 
 mod args;
-mod live;
+pub(crate) mod live;
 pub(crate) mod report;
 
 pub(crate) use args::{EXAMPLES, RunArgs};
@@ -15,8 +15,9 @@ use crate::options::exit::{BROKEN, DONE, complain, interrupted, watch};
 use crate::options::output::Target;
 use crate::options::progress::Progress;
 use crate::options::request::{Guests, Request, length, request};
+use crate::record::{Context, Record};
+use crate::report::Format;
 use crate::report::headline::headline;
-use crate::report::{Context, Format};
 use crate::scenario::{Length, MachineKind, Scenario};
 use crate::session;
 use crate::session::{Interval, LiveVm, Observer, Options};
@@ -110,8 +111,8 @@ pub(crate) fn carry_out(
     let result = session::run(&scenario, &options, &mut observer);
     drop(observer);
 
-    let record = result?;
-    let report = RunReport::new(context, record);
+    let record = Record { context, ..result? };
+    let report = RunReport::new(record);
     let headline = !(told && target.is_stdout());
     target.write(&report.render(format, headline))?;
     if let Some(line) = report.exclusion_broken() {
@@ -204,7 +205,7 @@ impl Observer for Watcher<'_> {
             });
             return;
         }
-        for line in report::interval_lines(self.scenario, interval) {
+        for line in live::interval_lines(self.scenario, interval) {
             self.line(&line);
         }
         if self.closed {

@@ -96,38 +96,6 @@ pub(crate) fn parts(vm: &VmAccount) -> Table {
     table
 }
 
-/// Each lock of a VM that has several.
-pub(crate) fn locks(vm: &VmAccount) -> Option<Table> {
-    if vm.locks.len() < 2 {
-        return None;
-    }
-    let mut table = Table::new(
-        "Each lock: acquisitions, waiting in all, and its share by cause",
-        &[
-            "lock",
-            "acquired",
-            "wait (ms)",
-            "holder",
-            "LHP",
-            "LWP",
-            "own",
-            "kick",
-            "hand-over",
-            "unknown",
-        ],
-    );
-    for (number, tally) in vm.locks.iter().enumerate() {
-        let mut row = vec![
-            number.to_string(),
-            count(tally.acquisitions),
-            millis(tally.wait_ns),
-        ];
-        row.extend(Part::ALL.map(|part| or_dash(tally.share(part), percent)));
-        table.row(row);
-    }
-    Some(table)
-}
-
 fn kinds(total: &Tally) -> impl Iterator<Item = (&'static str, &Episodes)> {
     let kinds = [
         ("holder preempted (LHP)", &total.lhp),
@@ -280,7 +248,7 @@ pub(crate) fn kick_to_run(total: &Tally) -> Option<Table> {
 }
 
 /// A time in milliseconds, so that a column can be compared.
-fn millis(ns: u64) -> String {
+pub(crate) fn millis(ns: u64) -> String {
     format!("{:.3}", ns as f64 / 1e6)
 }
 
