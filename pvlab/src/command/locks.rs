@@ -38,7 +38,7 @@ fn columns<'a>() -> Columns<'a, LockKind> {
     ];
     let flag = |columns: Columns<'a, LockKind>, (name, is): (&'static str, Flag)| {
         let yes = move |lock: &LockKind| if is(lock) { "yes" } else { "-" }.to_owned();
-        columns.both(name, is, name, yes).left()
+        columns.value(name, is).cell(name, yes).left()
     };
     let columns = Columns::new()
         .text("name", "lock", |lock: &LockKind| lock.name().to_owned())

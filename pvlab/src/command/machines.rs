@@ -102,16 +102,12 @@ fn list(format: Format) -> String {
     let columns = Columns::new()
         .text("name", "machine", |machine: &Machine| machine.name.clone())
         .value("simulated", |machine| machine.simulated)
-        .both(
-            "cpus",
-            |machine| machine.cpus,
-            "CPUs",
-            |machine| {
-                machine
-                    .cpus
-                    .map_or_else(String::new, |cpus| cpus.to_string())
-            },
-        )
+        .value("cpus", |machine| machine.cpus)
+        .cell("CPUs", |machine| {
+            machine
+                .cpus
+                .map_or_else(String::new, |cpus| cpus.to_string())
+        })
         .text("about", "what it is", |machine| machine.about.clone())
         .left();
     match format {
@@ -130,9 +126,8 @@ fn parameters(spec: &Spec, format: Format) -> String {
         .text("name", "parameter", |parameter: &Parameter| {
             parameter.name.to_owned()
         })
-        .both("value", value, "value", move |parameter| {
-            value(parameter).to_string()
-        })
+        .value("value", value)
+        .cell("value", move |parameter| value(parameter).to_string())
         .text("unit", "unit", |parameter| {
             parameter.unit.symbol().to_owned()
         })
@@ -141,7 +136,8 @@ fn parameters(spec: &Spec, format: Format) -> String {
             parameter.what.trim().to_owned()
         })
         .left()
-        .both("source", source, "source", move |parameter| {
+        .value("source", source)
+        .cell("source", move |parameter| {
             source(parameter).unwrap_or_default().to_owned()
         })
         .left();

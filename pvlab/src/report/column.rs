@@ -7,142 +7,104 @@ use super::doc::Table;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-/// The columns of rows that are made of `R`.
-pub(crate) struct Columns<'a, R>(Vec<Column<'a, R>>);
-
-struct Column<'a, R> {
-    /// For programs; of no column that people alone read.
-    value: Option<(String, ValueOf<'a, R>)>,
-    /// For people; of no column that programs alone read.
-    cell: Option<(String, CellOf<'a, R>)>,
-    left: bool,
+/// The columns of rows that are made of `R`. One that is for programs and for people has its value
+/// first, and then its cell.
+pub(crate) struct Columns<'a, R> {
+    values: Vec<(String, Box<dyn Fn(&R) -> Value + 'a>)>,
+    cells: Vec<(String, Box<dyn Fn(&R) -> String + 'a>)>,
+    /// Cells that are aligned to the left.
+    left: Vec<usize>,
 }
-
-type ValueOf<'a, R> = Box<dyn Fn(&R) -> Value + 'a>;
-type CellOf<'a, R> = Box<dyn Fn(&R) -> String + 'a>;
 
 impl<'a, R: 'a> Columns<'a, R> {
     pub(crate) fn new() -> Self {
-        Self(Vec::new())
+        Self {
+            values: Vec::new(),
+            cells: Vec::new(),
+            left: Vec::new(),
+        }
     }
 
-    fn with(
+    /// For programs; there may be nothing to tell (`None`, or a number that is not finite).
+    pub(crate) fn value<V: Into<Value>>(
         mut self,
-        value: Option<(String, ValueOf<'a, R>)>,
-        cell: Option<(String, CellOf<'a, R>)>,
+        name: impl Into<String>,
+        value: impl Fn(&R) -> V + 'a,
     ) -> Self {
-        let left = false;
-        self.0.push(Column { value, cell, left });
+        let value = Box::new(move |row: &R| value(row).into());
+        self.values.push((name.into(), value));
         self
     }
 
-    /// A column for programs; there may be nothing to tell (`None`, or a number that is not finite).
-    pub(crate) fn value<V: Into<Value>>(
-        self,
-        name: impl Into<String>,
-        value: impl Fn(&R) -> V + 'a,
-    ) -> Self {
-        self.with(
-            Some((name.into(), Box::new(move |row| value(row).into()))),
-            None,
-        )
-    }
-
-    /// A column for people.
-    pub(crate) fn cell(self, title: impl Into<String>, cell: impl Fn(&R) -> String + 'a) -> Self {
-        self.with(None, Some((title.into(), Box::new(cell))))
-    }
-
-    /// A column for both.
-    pub(crate) fn both<V: Into<Value>>(
-        self,
-        name: impl Into<String>,
-        value: impl Fn(&R) -> V + 'a,
+    /// For people.
+    pub(crate) fn cell(
+        mut self,
         title: impl Into<String>,
         cell: impl Fn(&R) -> String + 'a,
     ) -> Self {
-        let value: ValueOf<'a, R> = Box::new(move |row| value(row).into());
-        self.with(
-            Some((name.into(), value)),
-            Some((title.into(), Box::new(cell))),
-        )
+        self.cells.push((title.into(), Box::new(cell)));
+        self
     }
 
-    /// A column for both whose text needs no rounding.
+    /// For both, what needs no rounding.
     pub(crate) fn text(
         self,
         name: &str,
         title: &str,
-        text: impl Fn(&R) -> String + Copy + 'a,
+        of: impl Fn(&R) -> String + Copy + 'a,
     ) -> Self {
-        self.both(name, text, title, text)
+        self.value(name, of).cell(title, of)
     }
 
-    /// The last column is of words, so it is aligned to the left.
+    /// The last cell is of words, so it is aligned to the left.
     pub(crate) fn left(mut self) -> Self {
-        if let Some(last) = self.0.last_mut() {
-            last.left = true;
-        }
+        self.left.extend(self.cells.len().checked_sub(1));
+        self
+    }
+
+    /// Those columns, too.
+    pub(crate) fn and(mut self, others: Self) -> Self {
+        let before = self.cells.len();
+        self.values.extend(others.values);
+        self.cells.extend(others.cells);
+        self.left
+            .extend(others.left.iter().map(|left| before + left));
         self
     }
 
     /// The columns of something that belongs to each row.
     pub(crate) fn include<S: 'a>(
         mut self,
-        columns: Columns<'a, S>,
+        others: Columns<'a, S>,
         of: impl Fn(&R) -> S + Copy + 'a,
     ) -> Self {
-        self.0.extend(columns.0.into_iter().map(|column| Column {
-            value: (column.value).map(|(name, value)| {
-                (
-                    name,
-                    Box::new(move |row: &R| value(&of(row))) as ValueOf<'a, R>,
-                )
-            }),
-            cell: (column.cell).map(|(title, cell)| {
-                (
-                    title,
-                    Box::new(move |row: &R| cell(&of(row))) as CellOf<'a, R>,
-                )
-            }),
-            left: column.left,
-        }));
-        self
-    }
-
-    /// These columns and those.
-    pub(crate) fn and(mut self, others: Self) -> Self {
-        self.0.extend(others.0);
+        for (name, value) in others.values {
+            self = self.value(name, move |row| value(&of(row)));
+        }
+        for (title, cell) in others.cells {
+            self = self.cell(title, move |row| cell(&of(row)));
+        }
         self
     }
 
     /// Without what is for people.
     pub(crate) fn values_only(mut self) -> Self {
-        for column in &mut self.0 {
-            column.cell = None;
-        }
+        self.cells.clear();
         self
     }
 
-    /// With titles and cells for programs, too.
-    pub(crate) fn as_shown(mut self) -> Self {
-        for column in &mut self.0 {
-            column.value = (column.cell.take()).map(|(title, cell)| {
-                (
-                    title,
-                    Box::new(move |row: &R| cell(row).into()) as ValueOf<'a, R>,
-                )
-            });
-        }
-        self
-    }
-
-    /// Without the column of that title.
+    /// Without the cell of that title.
     pub(crate) fn without(mut self, title: &str) -> Self {
-        let other = |cell: &Option<(String, CellOf<'a, R>)>| {
-            cell.as_ref().is_none_or(|(is, _)| is != title)
-        };
-        self.0.retain(|column| other(&column.cell));
+        self.cells.retain(|(is, _)| is != title);
+        self
+    }
+
+    /// With titles and cells for programs, instead of names and values.
+    pub(crate) fn as_shown(mut self) -> Self {
+        self.values.clear();
+        for (title, cell) in std::mem::take(&mut self.cells) {
+            self = self.value(title, cell);
+        }
         self
     }
 
@@ -152,31 +114,22 @@ impl<'a, R: 'a> Columns<'a, R> {
         title: impl Into<String>,
         rows: impl IntoIterator<Item = R>,
     ) -> Table {
-        let shown: Vec<_> = (self.0.into_iter())
-            .filter_map(|column| Some((column.cell?, column.left)))
-            .collect();
-        let header: Vec<&str> = shown.iter().map(|((title, _), _)| title.as_str()).collect();
+        let header: Vec<&str> = self.cells.iter().map(|(title, _)| title.as_str()).collect();
         let mut table = Table::new(title, &header);
-        let left = (shown.iter().enumerate()).filter(|(number, (_, left))| *left && *number > 0);
-        table.left.extend(left.map(|(number, _)| number));
+        table.left.extend(self.left);
         for row in rows {
-            table.row(shown.iter().map(|((_, cell), _)| cell(&row)).collect());
+            table.row(self.cells.iter().map(|(_, cell)| cell(&row)).collect());
         }
         table
     }
 
     /// Comma-separated values (RFC 4180, with bare line feeds) below the columns' names.
     pub(crate) fn csv(self, rows: impl IntoIterator<Item = R>) -> String {
-        let told: Vec<_> = self
-            .0
-            .into_iter()
-            .filter_map(|column| column.value)
-            .collect();
         let mut writer = csv::Writer::from_writer(Vec::new());
         // Memory takes it all, and every row has as many cells.
-        let _ = writer.write_record(told.iter().map(|(name, _)| name));
+        let _ = writer.write_record(self.values.iter().map(|(name, _)| name));
         for row in rows {
-            let _ = writer.write_record(told.iter().map(|(_, value)| plain(value(&row))));
+            let _ = writer.write_record(self.values.iter().map(|(_, value)| plain(value(&row))));
         }
         String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
     }
@@ -191,7 +144,7 @@ struct Object<'c, 'a, R>(&'c Columns<'a, R>, &'c R);
 
 impl<R> Serialize for Object<'_, '_, R> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let values = self.0.0.iter().filter_map(|column| column.value.as_ref());
+        let values = self.0.values.iter();
         serializer.collect_map(values.map(|(name, value)| (name, value(self.1))))
     }
 }
@@ -218,7 +171,8 @@ mod tests {
     fn columns<'a>() -> Columns<'a, (&'static str, Option<f64>)> {
         Columns::new()
             .text("lock", "lock", |row: &(&str, Option<f64>)| row.0.to_owned())
-            .both("wait_ns", |row| row.1, "wait", |row| format!("{:?}", row.1))
+            .value("wait_ns", |row| row.1)
+            .cell("wait", |row| format!("{:?}", row.1))
             .value("twice", |row| row.1.map(|ns| 2.0 * ns))
             .cell("note", |_| "none".to_owned())
             .left()

@@ -28,17 +28,17 @@ pub(crate) fn waits<'a>(of: &str) -> Columns<'a, Option<WaitNs>> {
         ("max", "max", |w| (w.max, w.at_least.max)),
     ];
     (figures.into_iter()).fold(Columns::new(), |columns, (name, title, figure)| {
-        columns.both(
-            format!("{of}wait_{name}_ns"),
-            move |waits: &Option<WaitNs>| waits.map(|waits| figure(waits).0),
-            title,
-            move |waits| {
+        columns
+            .value(
+                format!("{of}wait_{name}_ns"),
+                move |waits: &Option<WaitNs>| waits.map(|waits| figure(waits).0),
+            )
+            .cell(title, move |waits| {
                 or_dash(waits.map(figure), |(ns, at_least)| {
                     let sign = if at_least { ">= " } else { "" };
                     format!("{sign}{}", time(ns as f64))
                 })
-            },
-        )
+            })
     })
 }
 
@@ -48,15 +48,12 @@ pub(crate) fn fairness<'a>(of: &str) -> Columns<'a, Option<(Fairness, Option<Wai
     let jain = |row: &Row| row.and_then(|(fairness, _)| fairness.jain);
     let max_over_min = |row: &Row| row.and_then(|(fairness, _)| fairness.max_over_min);
     Columns::new()
-        .both(format!("{of}jain"), jain, "Jain", move |row| {
+        .value(format!("{of}jain"), jain)
+        .cell("Jain", move |row| {
             or_dash(jain(row), |jain| format!("{jain:.3}"))
         })
-        .both(
-            format!("{of}max_over_min"),
-            max_over_min,
-            "max/min",
-            move |row| or_dash(max_over_min(row), ratio),
-        )
+        .value(format!("{of}max_over_min"), max_over_min)
+        .cell("max/min", move |row| or_dash(max_over_min(row), ratio))
         .include(waits(of), |row| row.and_then(|(_, waits)| waits))
 }
 
@@ -66,58 +63,32 @@ pub(crate) fn waiting<'a>() -> Columns<'a, LockRow<'a>> {
         move |row: &LockRow<'_>| rate(row.summary.rate(count(row.summary)))
     };
     Columns::new()
-        .both(
-            "contended",
-            |r: &LockRow<'_>| r.summary.contended,
-            "contended",
-            |r| share(r.summary.contended, r.summary.acquisitions),
-        )
-        .both(
-            "halts",
-            |r| r.summary.halts,
-            "halts",
-            per_second(|s| s.halts),
-        )
-        .both(
-            "kicks",
-            |r| r.summary.kicks,
-            "kicks",
-            per_second(|s| s.kicks),
-        )
-        .both(
-            "spurious_wakes",
-            |r| r.summary.spurious_wakes,
-            "spurious",
-            per_second(|s| s.spurious_wakes),
-        )
+        .value("contended", |r: &LockRow<'_>| r.summary.contended)
+        .cell("contended", |r| {
+            share(r.summary.contended, r.summary.acquisitions)
+        })
+        .value("halts", |r| r.summary.halts)
+        .cell("halts", per_second(|s| s.halts))
+        .value("kicks", |r| r.summary.kicks)
+        .cell("kicks", per_second(|s| s.kicks))
+        .value("spurious_wakes", |r| r.summary.spurious_wakes)
+        .cell("spurious", per_second(|s| s.spurious_wakes))
         // Of a lock that yields, or of a machine that makes spinning vCPUs yield.
-        .both(
-            "yields",
-            |r| r.summary.yields,
-            "yields",
-            |r| {
-                let yields = r.lock.traits().yields || r.summary.yields > 0;
-                or_dash(yields.then(|| r.summary.rate(r.summary.yields)), rate)
-            },
-        )
-        .both(
-            "futile_yields",
-            |r| r.summary.futile_yields,
-            "futile",
-            |r| share(r.summary.futile_yields, r.summary.yields),
-        )
-        .both(
-            "exits",
-            |r| r.summary.all_exits(),
-            "exits",
-            |r| rate(r.summary.exits_per_s()),
-        )
-        .both(
-            "cpu_ns",
-            |r| r.summary.cpu_ns,
-            "CPUs",
-            |r| or_unknown(r.summary.cpus(), |cpus| format!("{cpus:.2}")),
-        )
+        .value("yields", |r| r.summary.yields)
+        .cell("yields", |r| {
+            let yields = r.lock.traits().yields || r.summary.yields > 0;
+            or_dash(yields.then(|| r.summary.rate(r.summary.yields)), rate)
+        })
+        .value("futile_yields", |r| r.summary.futile_yields)
+        .cell("futile", |r| {
+            share(r.summary.futile_yields, r.summary.yields)
+        })
+        .value("exits", |r| r.summary.all_exits())
+        .cell("exits", |r| rate(r.summary.exits_per_s()))
+        .value("cpu_ns", |r| r.summary.cpu_ns)
+        .cell("CPUs", |r| {
+            or_unknown(r.summary.cpus(), |cpus| format!("{cpus:.2}"))
+        })
 }
 
 /// What there is to say of waits that were cut off at the end, of the named summaries.

@@ -90,7 +90,8 @@ fn sides<'a>(summaries: impl Iterator<Item = (String, &'a Summary)>) -> Table {
 fn side<'a>(of: &str) -> Columns<'a, Option<&'a Side>> {
     let asked = |side: &Option<&Side>| side.and_then(|side| side.share);
     Columns::new()
-        .both(format!("{of}share"), asked, "share", move |side| {
+        .value(format!("{of}share"), asked)
+        .cell("share", move |side| {
             or_dash(asked(side), |share| format!("{:.2} %", 100.0 * share))
         })
         .include(fairness(of), |side| {

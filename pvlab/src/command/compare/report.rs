@@ -251,35 +251,31 @@ fn compared<'a>() -> Columns<'a, Row<'a>> {
         .text("lock", "lock", |row: &Row<'_>| row.result.lock.clone())
         .value("is_baseline", |row| row.result.is_baseline)
         .value("rounds", |row| row.comparison.rounds_done)
-        .both(
-            "throughput_per_s",
-            move |row| throughput_of(row).and_then(|is| none::some(is.median)),
-            "acquisitions",
-            move |row| or_dash(throughput_of(row), |is| throughput(is.median)),
-        )
+        .value("throughput_per_s", move |row| {
+            throughput_of(row).and_then(|is| none::some(is.median))
+        })
+        .cell("acquisitions", move |row| {
+            or_dash(throughput_of(row), |is| throughput(is.median))
+        })
         .value("throughput_lo_per_s", move |row| lo(throughput_of(row)))
         .value("throughput_hi_per_s", move |row| hi(throughput_of(row)))
         .cell("interval", move |row| {
             or_dash(throughput_of(row).and_then(Typical::ends), rates)
         })
-        .both(
-            "ratio",
-            move |row| ratio_of(row).map(|is| is.median),
-            "ratio",
-            move |row| or_dash(ratio_of(row), |is| ratio(is.median)),
-        )
+        .value("ratio", move |row| ratio_of(row).map(|is| is.median))
+        .cell("ratio", move |row| {
+            or_dash(ratio_of(row), |is| ratio(is.median))
+        })
         .value("ratio_lo", move |row| lo(ratio_of(row)))
         .value("ratio_hi", move |row| hi(ratio_of(row)))
         .cell("interval", move |row| {
             let compared = ratio_of(row).filter(|_| !row.result.is_baseline);
             or_dash(compared.and_then(|is| is.ends()), ratios)
         })
-        .both(
-            "verdict",
-            |row| row.result.ratio.as_ref().map(|ratio| ratio.verdict.name()),
-            "verdict",
-            |row| verdict(row.result).to_owned(),
-        )
+        .value("verdict", |row| {
+            row.result.ratio.as_ref().map(|ratio| ratio.verdict.name())
+        })
+        .cell("verdict", |row| verdict(row.result).to_owned())
         .left()
 }
 
@@ -292,12 +288,8 @@ fn evenness<'a>() -> Columns<'a, Row<'a>> {
 fn counts<'a>() -> Columns<'a, Row<'a>> {
     Columns::new()
         .value("measured_s", |row: &Row<'_>| row.result.summary.measured_s)
-        .both(
-            "acquisitions",
-            |row| row.result.summary.acquisitions,
-            "acquired",
-            |row| count(row.result.summary.acquisitions),
-        )
+        .value("acquisitions", |row| row.result.summary.acquisitions)
+        .cell("acquired", |row| count(row.result.summary.acquisitions))
         .include(waiting(), |row: &Row<'a>| LockRow {
             name: row.result.lock.clone(),
             lock: row.lock,

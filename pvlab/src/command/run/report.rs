@@ -280,55 +280,39 @@ impl Row<'_> {
 /// The threads, and what host and KVM counted of them.
 fn threads<'a>() -> Columns<'a, Row<'a>> {
     Columns::new()
-        .both(
-            "cpu",
-            |row: &Row<'_>| row.vcpu.cpu,
-            "CPU",
-            |row| or_dash(row.vcpu.cpu, |cpu| cpu.to_string()),
-        )
+        .value("cpu", |row: &Row<'_>| row.vcpu.cpu)
+        .cell("CPU", |row| or_dash(row.vcpu.cpu, |cpu| cpu.to_string()))
         .value("measured_s", |row| row.of.record.measured_s)
         .include(waits("").values_only(), |row| row.waits()[0])
-        .both(
-            "cpu_ns",
-            |row| row.vcpu.cpu_ns,
-            "CPU time",
-            |row| or_unknown(row.vcpu.cpu_ns, |ns| time(ns as f64)),
-        )
-        .both(
-            "steal_ns",
-            |row| row.vcpu.steal_ns,
-            "steal",
-            |row| or_dash(row.vcpu.steal_ns, |ns| time(ns as f64)),
-        )
-        .both(
-            "voluntary_switches",
-            |row| row.vcpu.voluntary_switches,
-            "blocked",
-            |row| or_unknown(row.vcpu.voluntary_switches, count),
-        )
-        .both(
-            "involuntary_switches",
-            |row| row.vcpu.involuntary_switches,
-            "preempted",
-            |row| or_unknown(row.vcpu.involuntary_switches, count),
-        )
+        .value("cpu_ns", |row| row.vcpu.cpu_ns)
+        .cell("CPU time", |row| {
+            or_unknown(row.vcpu.cpu_ns, |ns| time(ns as f64))
+        })
+        .value("steal_ns", |row| row.vcpu.steal_ns)
+        .cell("steal", |row| {
+            or_dash(row.vcpu.steal_ns, |ns| time(ns as f64))
+        })
+        .value("voluntary_switches", |row| row.vcpu.voluntary_switches)
+        .cell("blocked", |row| {
+            or_unknown(row.vcpu.voluntary_switches, count)
+        })
+        .value("involuntary_switches", |row| row.vcpu.involuntary_switches)
+        .cell("preempted", |row| {
+            or_unknown(row.vcpu.involuntary_switches, count)
+        })
         .cell("spurious", |row| {
             count(row.vcpu.counter(Counter::Lock(LockEvent::PvSpuriousWakeup)))
         })
-        .both(
-            "exits",
-            |row| row.vcpu.exits.values().sum::<u64>(),
-            "exits by kind",
-            |row| {
-                let exits = row.vcpu.exits.iter();
-                let exits: Vec<_> = exits
-                    .map(|(kind, n)| format!("{kind} {}", count(*n)))
-                    .collect();
-                or_dash(Some(exits).filter(|exits| !exits.is_empty()), |exits| {
-                    exits.join(", ")
-                })
-            },
-        )
+        .value("exits", |row| row.vcpu.exits.values().sum::<u64>())
+        .cell("exits by kind", |row| {
+            let exits = row.vcpu.exits.iter();
+            let exits: Vec<_> = exits
+                .map(|(kind, n)| format!("{kind} {}", count(*n)))
+                .collect();
+            or_dash(Some(exits).filter(|exits| !exits.is_empty()), |exits| {
+                exits.join(", ")
+            })
+        })
         .left()
 }
 

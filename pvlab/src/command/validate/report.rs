@@ -110,53 +110,32 @@ fn columns<'a>() -> Columns<'a, &'a ValidationCell> {
     Columns::new()
         .text("lock", "lock", |cell: &&ValidationCell| cell.lock.clone())
         .text("vcpus", "vCPUs", |cell| cell.vcpus.to_string())
-        .both(
-            "real_acquisitions_per_s",
-            |cell| none::some(cell.real.acquisitions_per_s),
-            "real",
-            |cell| throughput(cell.real.acquisitions_per_s),
-        )
+        .value("real_acquisitions_per_s", |cell| {
+            none::some(cell.real.acquisitions_per_s)
+        })
+        .cell("real", |cell| throughput(cell.real.acquisitions_per_s))
         .value("real_lo", |cell| none::some(cell.real.interval?.0))
         .value("real_hi", |cell| none::some(cell.real.interval?.1))
         .cell("interval", |cell| {
             or_dash(cell.real.interval, rates) + in_words(cell.real.interval_is)
         })
-        .both(
-            "simulated_acquisitions_per_s",
-            |cell| none::some(cell.simulated.acquisitions_per_s),
-            "simulated",
-            |cell| throughput(cell.simulated.acquisitions_per_s),
-        )
-        .both(
-            "ratio",
-            |cell| none::some(cell.ratio),
-            "sim/real",
-            |cell| ratio(cell.ratio),
-        )
+        .value("simulated_acquisitions_per_s", |cell| {
+            none::some(cell.simulated.acquisitions_per_s)
+        })
+        .cell("simulated", |cell| {
+            throughput(cell.simulated.acquisitions_per_s)
+        })
+        .value("ratio", |cell| none::some(cell.ratio))
+        .cell("sim/real", |cell| ratio(cell.ratio))
         .text("within", "within", |cell| cell.within.to_string())
-        .both(
-            "real_halts_per_s",
-            |cell| cell.real.halts_per_s,
-            "halts real",
-            |cell| rate(cell.real.halts_per_s),
-        )
-        .both(
-            "simulated_halts_per_s",
-            |cell| cell.simulated.halts_per_s,
-            "simulated",
-            |cell| rate(cell.simulated.halts_per_s),
-        )
-        .both(
-            "real_kicks_per_s",
-            |cell| cell.real.kicks_per_s,
-            "kicks real",
-            |cell| rate(cell.real.kicks_per_s),
-        )
-        .both(
-            "simulated_kicks_per_s",
-            |cell| cell.simulated.kicks_per_s,
-            "simulated",
-            |cell| rate(cell.simulated.kicks_per_s),
-        )
-        .both("near", |cell| cell.is_near(), "near", near)
+        .value("real_halts_per_s", |cell| cell.real.halts_per_s)
+        .cell("halts real", |cell| rate(cell.real.halts_per_s))
+        .value("simulated_halts_per_s", |cell| cell.simulated.halts_per_s)
+        .cell("simulated", |cell| rate(cell.simulated.halts_per_s))
+        .value("real_kicks_per_s", |cell| cell.real.kicks_per_s)
+        .cell("kicks real", |cell| rate(cell.real.kicks_per_s))
+        .value("simulated_kicks_per_s", |cell| cell.simulated.kicks_per_s)
+        .cell("simulated", |cell| rate(cell.simulated.kicks_per_s))
+        .value("near", |cell| cell.is_near())
+        .cell("near", near)
 }

@@ -49,20 +49,12 @@ fn columns<'a>() -> Columns<'a, Row<'a>> {
         .value("vm", |row: &Row<'_>| row.vm.vm)
         .value("lock", |row| row.vm.lock)
         .text("number", "lock", |row| row.number.clone())
-        .both(
-            "acquisitions",
-            |row| row.tally.acquisitions,
-            "acquired",
-            |row| count(row.tally.acquisitions),
-        )
+        .value("acquisitions", |row| row.tally.acquisitions)
+        .cell("acquired", |row| count(row.tally.acquisitions))
         .value("waited", |row| row.tally.waited)
         .value("tried", |row| row.tally.tried)
-        .both(
-            "wait_ns",
-            |row| row.tally.wait_ns,
-            "wait (ms)",
-            |row| millis(row.tally.wait_ns),
-        );
+        .value("wait_ns", |row| row.tally.wait_ns)
+        .cell("wait (ms)", |row| millis(row.tally.wait_ns));
     let titles = [
         "holder",
         "LHP",
@@ -74,12 +66,11 @@ fn columns<'a>() -> Columns<'a, Row<'a>> {
     ];
     let parts = Part::ALL.into_iter().zip(titles);
     let first = parts.fold(first, |columns, (part, title)| {
-        columns.both(
-            format!("{}_ns", part.name()),
-            move |row| row.tally.parts_ns[part],
-            title,
-            move |row| or_dash(row.tally.share(part), percent),
-        )
+        columns
+            .value(format!("{}_ns", part.name()), move |row| {
+                row.tally.parts_ns[part]
+            })
+            .cell(title, move |row| or_dash(row.tally.share(part), percent))
     });
     first
         .value("unfinished", |row| row.tally.unfinished)
