@@ -2,9 +2,8 @@
 
 use super::column::Columns;
 use super::doc::Block;
-use super::human::{or_dash, or_unknown, rate, ratio, share, time};
-use crate::figures::summary::Fairness;
-use crate::figures::{Exclusion, Summary, WaitNs, Warning};
+use crate::figures::{Exclusion, Fairness, Summary, WaitNs, Warning};
+use crate::human::{or_dash, or_unknown, rate, ratio, share, time};
 use crate::scenario::Lock;
 
 /// A lock in a report: one of a comparison, or that of a VM.
@@ -55,6 +54,32 @@ pub(crate) fn fairness<'a>(of: &str) -> Columns<'a, Option<(Fairness, Option<Wai
         .value(format!("{of}max_over_min"), max_over_min)
         .cell("max/min", move |row| or_dash(max_over_min(row), ratio))
         .include(waits(of), |row| row.and_then(|(_, waits)| waits))
+}
+
+/// What a table's rows are called.
+pub(crate) fn named<'a>(title: &str) -> Columns<'a, LockRow<'a>> {
+    Columns::new().cell(title, |row: &LockRow<'_>| row.name.clone())
+}
+
+/// What waiters of the lock do, so that nobody takes a spinning lock for a halting one.
+pub(crate) fn slow_path<'a>() -> Columns<'a, LockRow<'a>> {
+    let words = |row: &LockRow<'_>| match (row.lock.traits().queues, row.lock.traits().halts) {
+        _ if row.lock.traits().control => "none",
+        (true, true) => "queue, halt",
+        (false, true) => "halt",
+        (true, false) => "queue, spin",
+        (false, false) => "spin",
+    };
+    Columns::new()
+        .cell("slow path", move |row| words(row).to_owned())
+        .left()
+}
+
+/// How even a lock was, and how long its waits were.
+pub(crate) fn evenness<'a>() -> Columns<'a, LockRow<'a>> {
+    Columns::new().include(fairness(""), |row: &LockRow<'_>| {
+        Some((row.summary.fairness, row.summary.wait_ns))
+    })
 }
 
 /// How a lock's waiters waited.
@@ -131,15 +156,4 @@ pub(crate) fn warnings(warnings: &[Warning]) -> Block {
         .iter()
         .map(|warning| format!("warning: {}", warning.text));
     Block::Lines(lines.collect())
-}
-
-/// What waiters of that lock do, so that nobody takes a spinning lock for a halting one.
-pub(crate) fn slow_path(lock: Lock) -> &'static str {
-    match (lock.traits().queues, lock.traits().halts) {
-        _ if lock.traits().control => "none",
-        (true, true) => "queue, halt",
-        (false, true) => "halt",
-        (true, false) => "queue, spin",
-        (false, false) => "spin",
-    }
 }

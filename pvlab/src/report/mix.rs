@@ -3,9 +3,9 @@
 
 use super::column::Columns;
 use super::doc::{Block, Table};
-use super::human::{count, or_dash, plural, rate, share, throughput};
 use super::lock::{fairness, waits};
 use crate::figures::{Side, Summary, WaitNs};
+use crate::human::{count, or_dash, plural, rate, share, throughput};
 use crate::record::VcpuRecord;
 use crate::scenario::{Mix, Scenario, Workload};
 use guest::abi::Counter;

@@ -6,7 +6,6 @@ pub mod account;
 pub(crate) mod column;
 pub mod doc;
 pub(crate) mod headline;
-pub mod human;
 pub(crate) mod lock;
 pub(crate) mod mix;
 

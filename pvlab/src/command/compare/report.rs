@@ -3,17 +3,17 @@
 use super::plan::Plan;
 use super::result::{Comparison, LockResult, Typical};
 use crate::figures::{Exclusion, Summary, Warning, none};
+use crate::human::{count, or_dash, rates, ratio, ratios, throughput, time};
 use crate::record::{Context, Ended};
 use crate::report::account;
 use crate::report::column::Columns;
 use crate::report::doc::{Block, Table, render};
 use crate::report::headline::{achieved, headline, starts, workload};
-use crate::report::human::{count, or_dash, rates, ratio, ratios, throughput, time};
 use crate::report::lock;
-use crate::report::lock::{LockRow, cut_off, fairness, slow_path, waiting};
+use crate::report::lock::{LockRow, cut_off, evenness, named, slow_path, waiting};
 use crate::report::mix;
 use crate::report::{Format, Machine, to_json};
-use crate::scenario::{Length, Lock};
+use crate::scenario::Length;
 use crate::selection::SlowPath;
 use crate::trace::account::Account;
 use serde::Serialize;
@@ -97,22 +97,30 @@ impl CompareReport {
 
     /// What to cry out if a lock did not exclude.
     pub(crate) fn exclusion_broken(&self) -> Option<String> {
-        lock::exclusion_broken(self.named())
+        lock::exclusion_broken(self.summaries())
     }
 
-    fn named(&self) -> impl Iterator<Item = (&str, &Summary)> + Clone {
+    fn summaries(&self) -> impl Iterator<Item = (&str, &Summary)> + Clone {
         let results = self.comparison.results.iter();
         results.map(|result| (result.lock.as_str(), &result.summary))
     }
 
-    fn rows(&self) -> impl Iterator<Item = Row<'_>> {
-        let comparison = &self.comparison;
-        let results = comparison.results.iter().zip(&comparison.plan.locks);
-        results.map(|(result, &lock)| Row {
-            comparison,
-            result,
+    fn locks(&self) -> impl Iterator<Item = LockRow<'_>> {
+        let results = self
+            .comparison
+            .results
+            .iter()
+            .zip(&self.comparison.plan.locks);
+        results.map(|(result, &lock)| LockRow {
+            name: result.lock.clone(),
             lock,
+            summary: &result.summary,
         })
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        let results = self.comparison.results.iter().zip(self.locks());
+        results.map(|(result, lock)| Row { result, lock })
     }
 
     fn json(&self) -> Json<'_> {
@@ -175,7 +183,7 @@ impl CompareReport {
             rounds,
         ];
         lines.extend(slow_paths(plan).iter().map(ToString::to_string));
-        lines.extend(achieved(&plan.run, self.named()));
+        lines.extend(achieved(&plan.run, self.summaries()));
         lines.extend(starts(results.iter().flat_map(|result| &result.starts)));
         lines.extend(uneven_end(plan, results, *ended));
         let mut blocks = vec![
@@ -185,7 +193,7 @@ impl CompareReport {
             Block::Table(self.waiting()),
         ];
         let named = self
-            .named()
+            .summaries()
             .map(|(lock, summary)| (lock.to_owned(), summary));
         blocks.extend(cut_off(named.clone()).map(|line| Block::Lines(vec![line])));
         blocks.extend(mix::blocks(&plan.run, named));
@@ -199,120 +207,94 @@ impl CompareReport {
              interval by Student's t on logarithms)",
             self.comparison.baseline()
         );
-        compared().table(title, self.rows())
+        compared(self.comparison.rounds_done).table(title, self.rows())
     }
 
     fn fairness(&self) -> Table {
-        name()
-            .cell("slow path", |row| slow_path(row.lock).to_owned())
-            .left()
-            .and(evenness())
-            .table(
-                "Fairness among vCPUs (Jain index, most over least acquisitions), and waiting times",
-                self.rows(),
-            )
+        named("lock").and(slow_path()).and(evenness()).table(
+            "Fairness among vCPUs (Jain index, most over least acquisitions), and waiting times",
+            self.locks(),
+        )
     }
 
     fn waiting(&self) -> Table {
-        let table = name().and(counts()).table(
+        let table = named("lock").and(counts()).table(
             "How it waited: acquisitions of all rounds, share of them contended, rates of events, \
              CPUs used",
-            self.rows(),
+            self.locks(),
         );
         table.without_empty_columns("-")
     }
 
     fn csv(&self) -> String {
-        compared()
-            .and(evenness())
-            .and(counts())
-            .and(rest())
+        let machine = self.comparison.plan.run.machine_name();
+        compared(self.comparison.rounds_done)
+            .include(evenness().and(counts()).and(rest()), |row| row.lock.clone())
+            .value("machine", move |_| machine.clone())
             .csv(self.rows())
     }
 }
 
 /// A lock of a comparison.
 struct Row<'a> {
-    comparison: &'a Comparison,
     result: &'a LockResult,
-    lock: Lock,
+    lock: LockRow<'a>,
 }
 
-/// The first column of the tables below the first.
-fn name<'a>() -> Columns<'a, Row<'a>> {
-    Columns::new().cell("lock", |row: &Row<'_>| row.result.lock.clone())
-}
-
-fn compared<'a>() -> Columns<'a, Row<'a>> {
-    let throughput_of = |row: &Row<'a>| row.result.throughput.as_ref().map(|t| t.typical);
-    let ratio_of = |row: &Row<'a>| row.result.ratio.as_ref().map(|r| r.typical);
-    let (lo, hi) = (|is: Option<Typical>| is?.lo, |is: Option<Typical>| is?.hi);
+fn compared<'a>(rounds: usize) -> Columns<'a, Row<'a>> {
+    let made = |row: &Row<'a>| Some(row.result.throughput.as_ref()?.typical);
+    let compared = |row: &Row<'a>| Some(row.result.ratio.as_ref()?.typical);
     Columns::new()
         .text("lock", "lock", |row: &Row<'_>| row.result.lock.clone())
         .value("is_baseline", |row| row.result.is_baseline)
-        .value("rounds", |row| row.comparison.rounds_done)
-        .value("throughput_per_s", move |row| {
-            throughput_of(row).and_then(|is| none::some(is.median))
-        })
+        .value("rounds", move |_| rounds)
+        .value("throughput_per_s", move |row| none::some(made(row)?.median))
         .cell("acquisitions", move |row| {
-            or_dash(throughput_of(row), |is| throughput(is.median))
+            or_dash(made(row), |is| throughput(is.median))
         })
-        .value("throughput_lo_per_s", move |row| lo(throughput_of(row)))
-        .value("throughput_hi_per_s", move |row| hi(throughput_of(row)))
+        .value("throughput_lo_per_s", move |row| made(row)?.lo)
+        .value("throughput_hi_per_s", move |row| made(row)?.hi)
         .cell("interval", move |row| {
-            or_dash(throughput_of(row).and_then(Typical::ends), rates)
+            or_dash(made(row).and_then(Typical::ends), rates)
         })
-        .value("ratio", move |row| ratio_of(row).map(|is| is.median))
+        .value("ratio", move |row| Some(compared(row)?.median))
         .cell("ratio", move |row| {
-            or_dash(ratio_of(row), |is| ratio(is.median))
+            or_dash(compared(row), |is| ratio(is.median))
         })
-        .value("ratio_lo", move |row| lo(ratio_of(row)))
-        .value("ratio_hi", move |row| hi(ratio_of(row)))
+        .value("ratio_lo", move |row| compared(row)?.lo)
+        .value("ratio_hi", move |row| compared(row)?.hi)
         .cell("interval", move |row| {
-            let compared = ratio_of(row).filter(|_| !row.result.is_baseline);
-            or_dash(compared.and_then(|is| is.ends()), ratios)
+            let other = compared(row).filter(|_| !row.result.is_baseline);
+            or_dash(other.and_then(Typical::ends), ratios)
         })
         .value("verdict", |row| {
-            row.result.ratio.as_ref().map(|ratio| ratio.verdict.name())
+            Some(row.result.ratio.as_ref()?.verdict.name())
         })
         .cell("verdict", |row| verdict(row.result).to_owned())
         .left()
 }
 
-fn evenness<'a>() -> Columns<'a, Row<'a>> {
-    Columns::new().include(fairness(""), |row: &Row<'_>| {
-        Some((row.result.summary.fairness, row.result.summary.wait_ns))
-    })
-}
-
-fn counts<'a>() -> Columns<'a, Row<'a>> {
+fn counts<'a>() -> Columns<'a, LockRow<'a>> {
     Columns::new()
-        .value("measured_s", |row: &Row<'_>| row.result.summary.measured_s)
-        .value("acquisitions", |row| row.result.summary.acquisitions)
-        .cell("acquired", |row| count(row.result.summary.acquisitions))
-        .include(waiting(), |row: &Row<'a>| LockRow {
-            name: row.result.lock.clone(),
-            lock: row.lock,
-            summary: &row.result.summary,
-        })
+        .value("measured_s", |row: &LockRow<'_>| row.summary.measured_s)
+        .value("acquisitions", |row| row.summary.acquisitions)
+        .cell("acquired", |row| count(row.summary.acquisitions))
+        .and(waiting())
 }
 
 /// What no table shows.
-fn rest<'a>() -> Columns<'a, Row<'a>> {
-    let waits = |row: &Row<'_>| row.result.summary.wait_ns;
-    Columns::new()
-        .value("critical_ns", |row: &Row<'_>| {
-            row.result.summary.critical_ns
+fn rest<'a>() -> Columns<'a, LockRow<'a>> {
+    let columns = Columns::new()
+        .value("critical_ns", |row: &LockRow<'_>| row.summary.critical_ns)
+        .value("outside_ns", |row| row.summary.outside_ns)
+        .value("probe_ns", |row| row.summary.probe_ns)
+        .value("exclusion", |row| row.summary.exclusion.name());
+    columns
+        .include(mix::columns(), |row: &LockRow<'a>| row.summary)
+        .value("waits_cut_off", |row| Some(row.summary.wait_ns?.cut_off))
+        .value("wait_cut_off_ns", |row| {
+            row.summary.wait_ns?.longest_cut_off
         })
-        .value("outside_ns", |row| row.result.summary.outside_ns)
-        .value("probe_ns", |row| row.result.summary.probe_ns)
-        .value("exclusion", |row| row.result.summary.exclusion.name())
-        .include(mix::columns(), |row: &Row<'a>| &row.result.summary)
-        .value("waits_cut_off", move |row| {
-            waits(row).map(|waits| waits.cut_off)
-        })
-        .value("wait_cut_off_ns", move |row| waits(row)?.longest_cut_off)
-        .value("machine", |row| row.comparison.plan.run.machine_name())
 }
 
 /// When the vCPUs were done with a fixed number of acquisitions: figures are of the time before.

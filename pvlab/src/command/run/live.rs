@@ -1,7 +1,7 @@
 //! `pvlab run --live`: a small table that is redrawn each second, on standard error.
 
+use crate::human::{or_dash, rate};
 use crate::options::terminal;
-use crate::report::human::{or_dash, rate};
 use crate::scenario::Scenario;
 use crate::session::{Interval, LiveVm};
 

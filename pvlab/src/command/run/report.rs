@@ -2,13 +2,13 @@
 
 use crate::figures as analysis;
 use crate::figures::{Exclusion, Run, Summary, WaitNs, Warning};
+use crate::human::{count, or_dash, or_unknown, rate, share, throughput, time};
 use crate::record::{Record, VcpuRecord, VmRecord};
 use crate::report::column::Columns;
 use crate::report::doc::{Block, Table, render};
 use crate::report::headline::{achieved, headline, starts, workload};
-use crate::report::human::{count, or_dash, or_unknown, rate, share, throughput, time};
 use crate::report::lock;
-use crate::report::lock::{LockRow, cut_off, fairness, slow_path, waits};
+use crate::report::lock::{LockRow, cut_off, evenness, named, slow_path, waits};
 use crate::report::mix;
 use crate::report::{Format, Machine, to_json};
 use crate::scenario::Mix;
@@ -67,7 +67,7 @@ impl RunReport {
 
     /// What to cry out if a lock did not exclude.
     pub(crate) fn exclusion_broken(&self) -> Option<String> {
-        lock::exclusion_broken(self.named())
+        lock::exclusion_broken(self.summaries())
     }
 
     fn json(&self) -> Json<'_> {
@@ -99,7 +99,7 @@ impl RunReport {
         }
         lines.push(workload(scenario));
         lines.extend(SlowPath::lines(&SlowPath::of_vms(scenario)));
-        lines.extend(achieved(scenario, self.named()));
+        lines.extend(achieved(scenario, self.summaries()));
         lines.extend(starts([start].into_iter()));
         lines.push(format!(
             "measured {measured_s:.3} s{}; {}",
@@ -115,7 +115,7 @@ impl RunReport {
             Block::Table(self.vms()),
             Block::Table(self.waiting()),
         ];
-        let named = self.named().enumerate();
+        let named = self.summaries().enumerate();
         let named = named.map(|(vm, (lock, summary))| (format!("{vm} {lock}"), summary));
         blocks.extend(cut_off(named.clone()).map(|line| Block::Lines(vec![line])));
         blocks.extend(mix::blocks(scenario, named));
@@ -145,7 +145,7 @@ impl RunReport {
         ))
     }
 
-    fn named(&self) -> impl Iterator<Item = (&str, &Summary)> + Clone {
+    fn summaries(&self) -> impl Iterator<Item = (&str, &Summary)> + Clone {
         self.record
             .vms
             .iter()
@@ -164,12 +164,11 @@ impl RunReport {
     }
 
     fn vms(&self) -> Table {
-        Columns::new()
-            .cell("VM", |row: &LockRow<'_>| row.name.clone())
+        named("VM")
             .cell("lock", |row| row.lock.name())
             .left()
             .cell("throughput", |row| throughput(row.summary.rate(row.summary.acquisitions)))
-            .include(fairness(""), |row| Some((row.summary.fairness, row.summary.wait_ns)))
+            .and(evenness())
             .table(
                 "Each VM: acquisitions per second of all its vCPUs, fairness among them, waiting times",
                 self.vm_rows(),
@@ -177,13 +176,9 @@ impl RunReport {
     }
 
     fn waiting(&self) -> Table {
-        Columns::new()
-            .cell("VM", |row: &LockRow<'_>| row.name.clone())
-            .cell("slow path", |row| slow_path(row.lock).to_owned())
-            .left()
-            .and(lock::waiting())
-            .table("Each VM: how it waited", self.vm_rows())
-            .without_empty_columns("-")
+        let columns = named("VM").and(slow_path()).and(lock::waiting());
+        let table = columns.table("Each VM: how it waited", self.vm_rows());
+        table.without_empty_columns("-")
     }
 
     fn vcpu_rows(&self) -> impl Iterator<Item = Row<'_>> {
@@ -309,9 +304,11 @@ fn threads<'a>() -> Columns<'a, Row<'a>> {
             let exits: Vec<_> = exits
                 .map(|(kind, n)| format!("{kind} {}", count(*n)))
                 .collect();
-            or_dash(Some(exits).filter(|exits| !exits.is_empty()), |exits| {
+            if exits.is_empty() {
+                "-".to_owned()
+            } else {
                 exits.join(", ")
-            })
+            }
         })
         .left()
 }

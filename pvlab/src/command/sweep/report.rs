@@ -1,11 +1,12 @@
 //! The report of a sweep.
 
 use super::result::{LockAt, Point, Sweep};
+use crate::figures::stats::in_words;
 use crate::figures::{none, two_states};
+use crate::human::{or_dash, ratio, ratios, throughput};
 use crate::record::Context;
 use crate::report::column::Columns;
 use crate::report::doc::{Block, Table, render};
-use crate::report::human::{in_words, or_dash, ratio, ratios, throughput};
 use crate::report::{Format, Machine, headline, to_json};
 use crate::scenario::Scenario;
 use serde::Serialize;

@@ -270,7 +270,7 @@ fn check_locks(scenario: &Scenario) -> Result<(), Usage> {
 
 /// What the scheduler has counted: all that is known of vCPUs whose switches are not recorded.
 fn totals(record: &Record) -> String {
-    use report::human::{or_unknown, time};
+    use crate::human::{or_unknown, time};
     let mut text = String::from(
         "\nTotals only, from the scheduler's statistics: when it happened is not known\n",
     );
@@ -300,7 +300,7 @@ fn about(
     end: &Option<End>,
     seconds: f64,
 ) -> String {
-    use report::human::{count, rate};
+    use crate::human::{count, rate};
     let mut text = format!(
         "trace: {} events in {:.3} s, {} dropped (rings of {} events)",
         count(merged.events),

@@ -1,11 +1,12 @@
 //! The report of a validation.
 
 use super::result::ValidationCell;
+use crate::figures::stats::in_words;
 use crate::figures::{none, two_states};
+use crate::human::{or_dash, rate, rates, ratio, throughput};
 use crate::record::Context;
 use crate::report::column::Columns;
 use crate::report::doc::{Block, Table, render};
-use crate::report::human::{in_words, or_dash, rate, rates, ratio, throughput};
 use crate::report::{Format, headline, to_json};
 use crate::scenario::Scenario;
 use serde::Serialize;

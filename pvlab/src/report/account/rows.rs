@@ -1,9 +1,9 @@
 //! The account of each lock: as comma-separated values, and as a table where a VM has several locks.
 
 use super::tables::{millis, percent};
+use crate::human::{count, or_dash};
 use crate::report::column::Columns;
 use crate::report::doc::Table;
-use crate::report::human::{count, or_dash};
 use crate::trace::account::{Account, Part, Tally, VmAccount};
 
 /// A lock, or all of a VM.

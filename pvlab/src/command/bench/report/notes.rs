@@ -4,9 +4,9 @@ use super::tables::rate;
 use crate::command::bench::plan::{BenchPlan, Load, TableKind};
 use crate::command::bench::result::{BenchResult, CellResult, Measure, RunFigures};
 use crate::figures::{NOT_MEASURED, never_told, warnings_of_repeats};
+use crate::human::{count, plural, time};
 use crate::record::{Context, Ended};
 use crate::report::headline::headline;
-use crate::report::human::{count, plural, time};
 use crate::scenario::{BenchKind, Data, Length, MachineKind, VmSpec, WorkTime};
 
 /// What was run.
