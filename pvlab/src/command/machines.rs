@@ -163,7 +163,7 @@ fn text<R>(
     format: Format,
 ) -> String {
     match format {
-        Format::Csv => columns.as_shown().csv(rows),
+        Format::Csv => columns.shown().csv(rows),
         _ => render(&[Block::Table(columns.table(title, rows))], format),
     }
 }

@@ -10,11 +10,14 @@ use serde_json::Value;
 /// The columns of rows that are made of `R`. One that is for programs and for people has its value
 /// first, and then its cell.
 pub(crate) struct Columns<'a, R> {
-    values: Vec<(String, Box<dyn Fn(&R) -> Value + 'a>)>,
-    cells: Vec<(String, Box<dyn Fn(&R) -> String + 'a>)>,
+    values: Vec<(String, Of<'a, R, Value>)>,
+    cells: Vec<(String, Of<'a, R, String>)>,
     /// Cells that are aligned to the left.
     left: Vec<usize>,
 }
+
+/// What a row has there.
+type Of<'a, R, T> = Box<dyn Fn(&R) -> T + 'a>;
 
 impl<'a, R: 'a> Columns<'a, R> {
     pub(crate) fn new() -> Self {
@@ -100,7 +103,7 @@ impl<'a, R: 'a> Columns<'a, R> {
     }
 
     /// With titles and cells for programs, instead of names and values.
-    pub(crate) fn as_shown(mut self) -> Self {
+    pub(crate) fn shown(mut self) -> Self {
         self.values.clear();
         for (title, cell) in std::mem::take(&mut self.cells) {
             self = self.value(title, cell);
