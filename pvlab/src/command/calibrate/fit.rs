@@ -54,6 +54,8 @@ pub(crate) enum CalibrateError {
     Spec(#[from] SpecError),
 }
 
+impl crate::options::error::Ends for CalibrateError {}
+
 /// What calibrating found.
 #[derive(Debug)]
 pub(crate) struct Calibration {
@@ -325,5 +327,3 @@ mod tests {
         assert_eq!(here.costs, spec.costs);
     }
 }
-
-impl crate::options::error::Ends for CalibrateError {}
