@@ -4,6 +4,7 @@ pub mod command;
 mod ending;
 mod figures;
 pub mod host;
+pub mod human;
 pub mod limits;
 pub mod machine;
 mod options;

@@ -1,8 +1,9 @@
 //! What a run yielded. Nothing here, nor downstream of it, knows which machine made it.
 
+use crate::host::Host;
 use crate::limits::Limits;
 pub use crate::machine::Unknown;
-use crate::scenario::Scenario;
+use crate::scenario::{MachineKind, Scenario};
 use abi::Counter;
 use abi::hist::{BUCKETS, bucket_values};
 use serde::{Deserialize, Serialize};
@@ -11,6 +12,9 @@ use std::collections::BTreeMap;
 /// Everything about one run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Record {
+    /// Where it was run, and why there; files and reports for programs have that beside the record.
+    #[serde(skip)]
+    pub context: Context,
     /// What was run.
     pub scenario: Scenario,
     /// How the start of the measurement was chosen.
@@ -42,6 +46,38 @@ pub struct Record {
     pub calibration: Option<Calibration>,
     /// One for each VM of the scenario.
     pub vms: Vec<VmRecord>,
+}
+
+/// Where it was run, and why there.
+#[derive(Clone, Debug, Default)]
+pub struct Context {
+    /// The host, unless the machine is simulated: it has no part in the figures then.
+    pub host: Option<Host>,
+    /// Why that machine was chosen, or what it is.
+    pub machine_reason: String,
+}
+
+impl Context {
+    /// Where the scenario is run, by this host.
+    pub fn new(host: Host, machine_reason: String, scenario: &Scenario) -> Self {
+        let real = scenario.machine != MachineKind::Simulated;
+        Self {
+            host: real.then_some(host),
+            machine_reason,
+        }
+    }
+}
+
+/// How a series of rounds ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    /// All rounds are complete.
+    Complete,
+    /// A signal came.
+    Interrupted,
+    /// A lock did not exclude.
+    ExclusionBroken,
 }
 
 /// What happened on the host during the measurement.
@@ -148,7 +184,7 @@ pub struct VmRecord {
     /// The lock's name.
     pub lock: String,
     /// Whether the lock excluded.
-    pub exclusion: Exclusion,
+    pub exclusion: ExclusionCheck,
     /// Critical sections as they were found to be, ns, if any was seen: the mean of a sample, but for those
     /// that were interrupted.
     pub critical_ns: Option<f64>,
@@ -204,7 +240,7 @@ impl ThreadRecord {
 
 /// The check of mutual exclusion, over the whole run including the warm-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Exclusion {
+pub struct ExclusionCheck {
     /// Acquisitions counted by the vCPUs, without those for reading.
     pub acquisitions: u64,
     /// Entries counted, without atomicity, under the locks; `None`: exclusion was not checked.
@@ -217,7 +253,7 @@ pub struct Exclusion {
     pub cut_off: u64,
 }
 
-impl Exclusion {
+impl ExclusionCheck {
     /// Whether nothing contradicts mutual exclusion, which nothing does that was not checked.
     pub fn held(self) -> bool {
         self.violations.unwrap_or(0) == 0 && self.lost().unwrap_or(0) == 0

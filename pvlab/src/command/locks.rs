@@ -1,88 +1,53 @@
 //! `pvlab locks`.
 
 use crate::options::args::ShortFormatArg;
-use crate::report::doc::{Block, Table, render};
+use crate::report::column::Columns;
+use crate::report::doc::{Block, render};
 use crate::report::{Format, to_json};
 use clap::Args;
 use pvlock::LockKind;
 use serde::Serialize;
 
 #[derive(Serialize)]
-struct List {
+struct List<L> {
     schema: &'static str,
-    locks: Vec<Lock>,
-}
-
-#[derive(Serialize)]
-struct Lock {
-    name: &'static str,
-    summary: &'static str,
-    fair: bool,
-    halts: bool,
-    queues: bool,
-    yields: bool,
-    readers: bool,
-    sleeps: bool,
-    downgrade_and_kill: bool,
-    control: bool,
+    locks: Vec<L>,
 }
 
 /// The list of locks.
 pub(crate) fn locks(format: Format) -> String {
-    let locks: Vec<_> = LockKind::ALL
-        .iter()
-        .map(|lock| {
-            let traits = lock.traits();
-            Lock {
-                name: lock.name(),
-                summary: lock.summary(),
-                fair: traits.fair,
-                halts: traits.halts,
-                queues: traits.queues,
-                yields: traits.yields,
-                readers: lock.is_rw(),
-                sleeps: traits.sleeps,
-                downgrade_and_kill: lock.is_sem(),
-                control: traits.control,
-            }
-        })
-        .collect();
     if format == Format::Json {
         return to_json(&List {
             schema: "pvlab.locks/1",
-            locks,
+            locks: columns().objects(LockKind::ALL),
         });
     }
-    let mut table = Table::new(
-        "",
-        &[
-            "lock",
-            "fair",
-            "halts",
-            "queues",
-            "yields",
-            "readers",
-            "sleeps",
-            "control",
-            "what it is",
-        ],
-    );
-    table.left = (0..=8).collect();
-    let yes = |yes: bool| if yes { "yes" } else { "-" }.to_owned();
-    for lock in locks {
-        table.row(vec![
-            lock.name.to_owned(),
-            yes(lock.fair),
-            yes(lock.halts),
-            yes(lock.queues),
-            yes(lock.yields),
-            yes(lock.readers),
-            yes(lock.sleeps),
-            yes(lock.control),
-            lock.summary.to_owned(),
-        ]);
-    }
+    let table = columns().table("", LockKind::ALL.iter().copied());
     render(&[Block::Table(table)], format)
+}
+
+fn columns<'a>() -> Columns<'a, LockKind> {
+    type Flag = fn(&LockKind) -> bool;
+    let flags: [(&str, Flag); 6] = [
+        ("fair", |lock| lock.traits().fair),
+        ("halts", |lock| lock.traits().halts),
+        ("queues", |lock| lock.traits().queues),
+        ("yields", |lock| lock.traits().yields),
+        ("readers", |lock| lock.is_rw()),
+        ("sleeps", |lock| lock.traits().sleeps),
+    ];
+    let flag = |columns: Columns<'a, LockKind>, (name, is): (&'static str, Flag)| {
+        let yes = move |lock: &LockKind| if is(lock) { "yes" } else { "-" }.to_owned();
+        columns.value(name, is).cell(name, yes).left()
+    };
+    let columns = Columns::new()
+        .text("name", "lock", |lock: &LockKind| lock.name().to_owned())
+        .value("summary", |lock| lock.summary());
+    let columns =
+        (flags.into_iter().fold(columns, flag)).value("downgrade_and_kill", |lock| lock.is_sem());
+    flag(columns, ("control", |lock| lock.traits().control))
+        .cell("what it is", |lock| lock.summary().to_owned())
+        .left()
 }
 
 pub(crate) const EXAMPLES: &str = "\

@@ -5,12 +5,13 @@ use crate::options::args::FormatArg;
 use crate::options::error::{CliError, Usage};
 use crate::options::exit::DONE;
 use crate::options::output::Target;
-use crate::report::doc::{Block, Table, render};
+use crate::report::column::Columns;
+use crate::report::doc::{Block, render};
 use crate::report::{Format, to_json};
 use crate::scenario::{MachineKind, SIM_PREFIX, Simulated};
 use clap::Args;
 use serde::Serialize;
-use sim::{PARAMETERS, Spec};
+use sim::{PARAMETERS, Parameter, Spec};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -31,12 +32,11 @@ pub(crate) struct MachinesArgs {
 }
 
 #[derive(Serialize)]
-struct List {
+struct List<M> {
     schema: &'static str,
-    machines: Vec<Machine>,
+    machines: Vec<M>,
 }
 
-#[derive(Serialize)]
 struct Machine {
     name: String,
     simulated: bool,
@@ -45,20 +45,11 @@ struct Machine {
 }
 
 #[derive(Serialize)]
-struct Parameters<'a> {
+struct Parameters<'a, P> {
     schema: &'static str,
-    name: String,
+    name: &'a str,
     about: &'a str,
-    parameters: Vec<Parameter<'a>>,
-}
-
-#[derive(Serialize)]
-struct Parameter<'a> {
-    name: &'static str,
-    value: f64,
-    unit: &'static str,
-    what: &'static str,
-    source: Option<&'a str>,
+    parameters: Vec<P>,
 }
 
 /// Lists the machines, or the parameters of one.
@@ -106,59 +97,71 @@ fn list(format: Format) -> String {
             },
         }
     }));
-    if format == Format::Json {
-        let schema = "pvlab.machines/1";
-        return to_json(&List { schema, machines });
+    let columns = Columns::new()
+        .text("name", "machine", |machine: &Machine| machine.name.clone())
+        .value("simulated", |machine| machine.simulated)
+        .value("cpus", |machine| machine.cpus)
+        .cell("CPUs", |machine| {
+            machine
+                .cpus
+                .map_or_else(String::new, |cpus| cpus.to_string())
+        })
+        .text("about", "what it is", |machine| machine.about.clone())
+        .left();
+    match format {
+        Format::Json => to_json(&List {
+            schema: "pvlab.machines/1",
+            machines: columns.objects(&machines),
+        }),
+        _ => text("", columns, machines, format),
     }
-    let mut table = Table::new("", &["machine", "CPUs", "what it is"]);
-    table.left.push(2);
-    for machine in machines {
-        let cpus = machine
-            .cpus
-            .map_or_else(String::new, |cpus| cpus.to_string());
-        table.row(vec![machine.name, cpus, machine.about]);
-    }
-    write(table, format)
 }
 
 fn parameters(spec: &Spec, format: Format) -> String {
-    let parameters = PARAMETERS.iter().map(|parameter| Parameter {
-        name: parameter.name,
-        value: spec.costs.get(parameter.name).unwrap_or(f64::NAN),
-        unit: parameter.unit.symbol(),
-        what: parameter.what.trim(),
-        source: spec.sources.get(parameter.name).map(String::as_str),
-    });
-    let parameters: Vec<_> = parameters.collect();
-    if format == Format::Json {
-        return to_json(&Parameters {
+    let source = |parameter: &Parameter| spec.sources.get(parameter.name).map(String::as_str);
+    let value = |parameter: &Parameter| spec.costs.get(parameter.name).unwrap_or(f64::NAN);
+    let columns = Columns::new()
+        .text("name", "parameter", |parameter: &Parameter| {
+            parameter.name.to_owned()
+        })
+        .value("value", value)
+        .cell("value", move |parameter| value(parameter).to_string())
+        .text("unit", "unit", |parameter| {
+            parameter.unit.symbol().to_owned()
+        })
+        .left()
+        .text("what", "what it is", |parameter| {
+            parameter.what.trim().to_owned()
+        })
+        .left()
+        .value("source", source)
+        .cell("source", move |parameter| {
+            source(parameter).unwrap_or_default().to_owned()
+        })
+        .left();
+    match format {
+        Format::Json => to_json(&Parameters {
             schema: "pvlab.machine/1",
-            name: spec.name.clone(),
+            name: &spec.name,
             about: spec.about.trim(),
-            parameters,
-        });
+            parameters: columns.objects(PARAMETERS),
+        }),
+        _ => {
+            let title = format!("{SIM_PREFIX}{}: {}", spec.name, spec.about.trim());
+            text(&title, columns, PARAMETERS.iter().copied(), format)
+        }
     }
-    let title = format!("{SIM_PREFIX}{}: {}", spec.name, spec.about.trim());
-    let mut table = Table::new(
-        title,
-        &["parameter", "value", "unit", "what it is", "source"],
-    );
-    table.left.extend([2, 3, 4]);
-    for parameter in parameters {
-        table.row(vec![
-            parameter.name.to_owned(),
-            parameter.value.to_string(),
-            parameter.unit.to_owned(),
-            parameter.what.to_owned(),
-            parameter.source.unwrap_or_default().to_owned(),
-        ]);
-    }
-    write(table, format)
 }
 
-fn write(table: Table, format: Format) -> String {
+/// CSV here has the titles of the tables.
+fn text<R>(
+    title: &str,
+    columns: Columns<'_, R>,
+    rows: impl IntoIterator<Item = R>,
+    format: Format,
+) -> String {
     match format {
-        Format::Csv => table.csv(),
-        _ => render(&[Block::Table(table)], format),
+        Format::Csv => columns.shown().csv(rows),
+        _ => render(&[Block::Table(columns.table(title, rows))], format),
     }
 }

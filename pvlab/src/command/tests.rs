@@ -2,13 +2,13 @@
 
 use super::compare::report::CompareReport;
 use super::compare::result::Comparison;
-use super::run::report::{RunReport, interval_lines};
+use super::run::live::interval_lines;
+use super::run::report::RunReport;
 use crate::figures::fixture;
 use crate::host::Host;
 use crate::host::{Device, Kvm};
-use crate::options::cells::Ended;
-use crate::record::{Record, Waits};
-use crate::report::{Context, Format};
+use crate::record::{Context, Ended, Record, Waits};
+use crate::report::Format;
 use crate::scenario::Mix;
 use abi::Counter;
 use pvlock::{LockEvent, LockKind};
@@ -54,7 +54,7 @@ fn comparison() -> CompareReport {
 }
 
 fn run() -> RunReport {
-    RunReport::new(context(), fixture::record(LockKind::PvQSpinLock, 1000))
+    RunReport::new(fixture::record(LockKind::PvQSpinLock, 1000))
 }
 
 /// Two readers and two writers, of whom one never writes.
@@ -206,7 +206,7 @@ fn markdown_has_tables() {
 fn a_broken_lock_is_cried_out_and_written_down() {
     let mut record = fixture::record(LockKind::Busted, 1000);
     record.vms[0].exclusion.entries = Some(999);
-    let report = RunReport::new(context(), record.clone());
+    let report = RunReport::new(record.clone());
     assert!(
         report
             .exclusion_broken()
@@ -303,7 +303,7 @@ fn every_field_is_documented() {
     let mut names = Vec::new();
     keys(&json(&comparison().render(Format::Json)), &mut names);
     keys(&json(&run().render(Format::Json, true)), &mut names);
-    let shared = RunReport::new(context(), shared());
+    let shared = RunReport::new(shared());
     keys(&json(&shared.render(Format::Json, true)), &mut names);
     names.extend(LockEvent::ALL.iter().map(|event| event.name().to_owned()));
     for name in names {
@@ -316,7 +316,7 @@ fn every_field_is_documented() {
 
 #[test]
 fn readers_and_writers_are_told_apart_in_every_format() {
-    let report = RunReport::new(context(), shared());
+    let report = RunReport::new(shared());
     let text = report.render(Format::Table, true);
     for part in [
         "told of 2 NUMA nodes",
@@ -348,7 +348,7 @@ fn readers_and_writers_are_told_apart_in_every_format() {
     let comparison = Comparison::new(plan, &rounds, Ended::Complete, None);
     let report = CompareReport::new(context(), comparison, Vec::new());
     for text in [
-        RunReport::new(context(), shared()).render(Format::Csv, true),
+        RunReport::new(shared()).render(Format::Csv, true),
         report.render(Format::Csv),
     ] {
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();

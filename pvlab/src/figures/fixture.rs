@@ -1,6 +1,8 @@
 //! Records made up for tests.
 
-use crate::record::{Exclusion, Figures, Record, Start, StartReason, VcpuRecord, VmRecord, Waits};
+use crate::record::{
+    Context, ExclusionCheck, Figures, Record, Start, StartReason, VcpuRecord, VmRecord, Waits,
+};
 use crate::scenario::{
     Cpl, Data, Length, MachineKind, Mix, Placement, Scenario, Spread, VmSpec, WorkTime, Workload,
 };
@@ -79,7 +81,7 @@ pub(crate) fn vm(lock: &str, acquisitions: &[u64]) -> VmRecord {
     });
     VmRecord {
         lock: lock.to_owned(),
-        exclusion: Exclusion {
+        exclusion: ExclusionCheck {
             acquisitions: total,
             entries: Some(total),
             violations: Some(0),
@@ -101,6 +103,7 @@ pub(crate) fn vm(lock: &str, acquisitions: &[u64]) -> VmRecord {
 pub(crate) fn record(lock: LockKind, acquisitions: u64) -> Record {
     let half = acquisitions / 2;
     Record {
+        context: Context::default(),
         scenario: scenario(lock),
         start: Start {
             warm_up_ms: 300.0,

@@ -4,6 +4,7 @@ pub(crate) mod bistable;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub(crate) mod none;
+pub(crate) mod run;
 pub(crate) mod sharing;
 pub(crate) mod starving;
 pub(crate) mod stats;
@@ -12,9 +13,10 @@ pub(crate) mod waits;
 pub(crate) mod warning;
 
 pub(crate) use bistable::Bistable;
+pub(crate) use run::{Fairness, Run};
 pub(crate) use sharing::Side;
 pub(crate) use starving::starves;
-pub(crate) use summary::{Exclusion, Run, Summary};
+pub(crate) use summary::{Exclusion, Summary};
 pub(crate) use waits::WaitNs;
 pub(crate) use warning::Warning;
 pub(crate) use warning::{

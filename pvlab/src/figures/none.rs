@@ -9,7 +9,7 @@ pub(crate) fn is_figure(value: f64) -> bool {
     value.is_finite() && value > 0.0
 }
 
-fn some(value: f64) -> Option<f64> {
+pub(crate) fn some(value: f64) -> Option<f64> {
     Some(value).filter(|value| is_figure(*value))
 }
 

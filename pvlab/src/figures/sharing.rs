@@ -1,8 +1,8 @@
 //! Readers and writers, each for themselves: they do different things, so a figure of both together
 //! says little about either.
 
+use super::run::{Fairness, Run};
 use super::stats;
-use super::summary::{Fairness, Run};
 use super::waits::WaitNs;
 use crate::record::VcpuRecord;
 use crate::scenario::Mix;

@@ -1,6 +1,6 @@
 //! vCPUs that starve: one definition for runs, comparisons and torture.
 
-use super::summary::Run;
+use super::run::Run;
 use abi::Counter;
 use serde::Serialize;
 

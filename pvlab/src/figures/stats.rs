@@ -11,7 +11,7 @@ use std::f64::consts::PI;
 
 /// An interval with 95 % confidence.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Interval {
+pub(crate) struct Bounds {
     /// Lower end.
     pub lo: f64,
     /// Upper end.
@@ -56,9 +56,17 @@ pub(crate) struct Support {
     pub n: usize,
 }
 
+/// What to say behind an interval that has no confidence.
+pub(crate) fn in_words(interval: Option<Support>) -> &'static str {
+    match interval {
+        Some(Support { level: None, .. }) => " (range)",
+        _ => "",
+    }
+}
+
 /// What rounds can support: Student's t on the logarithms, or their range where one of them is not above
 /// zero; `None` of less than two.
-pub(crate) fn rounds_interval(values: &[f64]) -> Option<(Interval, Support)> {
+pub(crate) fn rounds_interval(values: &[f64]) -> Option<(Bounds, Support)> {
     let n = values.len();
     if let Some(interval) = ratio_interval(values) {
         let support = Support {
@@ -71,7 +79,7 @@ pub(crate) fn rounds_interval(values: &[f64]) -> Option<(Interval, Support)> {
     if n < 2 {
         return None;
     }
-    let interval = Interval {
+    let interval = Bounds {
         lo: values.iter().copied().fold(f64::INFINITY, f64::min),
         hi: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
     };
@@ -83,9 +91,9 @@ pub(crate) fn rounds_interval(values: &[f64]) -> Option<(Interval, Support)> {
     Some((interval, support))
 }
 
-/// Interval of the ratio that pairs of measurements have in common, from the ratios of the pairs:
+/// Bounds of the ratio that pairs of measurements have in common, from the ratios of the pairs:
 /// Student's t on their logarithms. `None` of less than two, or if one is not above zero.
-pub(crate) fn ratio_interval(ratios: &[f64]) -> Option<Interval> {
+pub(crate) fn ratio_interval(ratios: &[f64]) -> Option<Bounds> {
     if ratios.len() < 2
         || ratios
             .iter()
@@ -98,7 +106,7 @@ pub(crate) fn ratio_interval(ratios: &[f64]) -> Option<Interval> {
     let mean = logs.iter().sum::<f64>() / n;
     let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (n - 1.0);
     let half = student_t(ratios.len() - 1) * (variance / n).sqrt();
-    Some(Interval {
+    Some(Bounds {
         lo: (mean - half).exp(),
         hi: (mean + half).exp(),
     })
@@ -200,7 +208,7 @@ mod tests {
     #[test]
     fn rounds_without_a_logarithm_have_a_range_only() {
         let (interval, support) = rounds_interval(&[3.0, 0.0, 5.0]).unwrap();
-        assert_eq!(interval, Interval { lo: 0.0, hi: 5.0 });
+        assert_eq!(interval, Bounds { lo: 0.0, hi: 5.0 });
         assert_eq!(
             (support.method, support.level, support.n),
             ("range", None, 3)
@@ -216,7 +224,7 @@ mod tests {
         let mut random = Random::new(n as u64);
         let covered = (0..STUDIES).filter(|_| {
             let rounds: Vec<f64> = (0..n).map(|_| 1e6 * noise(&mut random).exp()).collect();
-            let (Interval { lo, hi }, _) = rounds_interval(&rounds).unwrap();
+            let (Bounds { lo, hi }, _) = rounds_interval(&rounds).unwrap();
             lo <= 1e6 && 1e6 <= hi
         });
         u32::try_from(covered.count()).unwrap() * 1000 / STUDIES
@@ -269,10 +277,7 @@ mod tests {
         assert_eq!(ratio_interval(&[2.0]), None);
         assert_eq!(ratio_interval(&[2.0, 0.0]), None);
         assert_eq!(ratio_interval(&[2.0, f64::INFINITY]), None);
-        assert_eq!(
-            ratio_interval(&[1.0; 5]),
-            Some(Interval { lo: 1.0, hi: 1.0 })
-        );
+        assert_eq!(ratio_interval(&[1.0; 5]), Some(Bounds { lo: 1.0, hi: 1.0 }));
     }
 
     #[test]

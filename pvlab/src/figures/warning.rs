@@ -4,12 +4,13 @@ mod busy;
 mod section;
 
 use super::bistable::Bistable;
+use super::run::Run;
 use super::sharing::Side;
 use super::starving::Starving;
-use super::summary::{Run, Summary, known};
+use super::summary::{Summary, known};
 use crate::host::format_cpu_list;
+use crate::human::{count, plural, rate, time};
 use crate::record::{Absence, Record, StartReason, absent};
-use crate::report::human::{count, plural, rate, time};
 use crate::scenario::{Lock, Scenario};
 pub(crate) use busy::busy_host;
 use section::not_as_asked;

@@ -6,25 +6,12 @@ use crate::record::Record;
 use crate::scenario::Scenario;
 use crate::session;
 use crate::session::{Observer, RunError};
-use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread::Builder;
 use std::time::Duration;
-
-/// How a series of rounds ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Ended {
-    /// All rounds are complete.
-    Complete,
-    /// A signal came.
-    Interrupted,
-    /// A lock did not exclude.
-    ExclusionBroken,
-}
 
 /// A run.
 pub(crate) struct Cell {

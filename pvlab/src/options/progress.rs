@@ -117,12 +117,15 @@ pub(crate) enum Aside {
     Report,
 }
 
+/// Makes lines of an interval.
+type Lines<'a, I> = dyn FnMut(&I) -> Vec<String> + 'a;
+
 /// Shows how a run goes: on the bar, and with some lines at each statistics interval.
 pub(crate) struct Watcher<'a, I = Interval> {
     progress: &'a Progress,
     phase: &'static str,
     aside: Aside,
-    lines: Box<dyn FnMut(&I) -> Vec<String> + 'a>,
+    lines: Box<Lines<'a, I>>,
 }
 
 impl<'a> Watcher<'a> {

@@ -6,7 +6,7 @@ use super::error::{CliError, KvmError, Usage};
 use super::mix;
 use super::values::{LockArg, MachineArg, PlacementArg, VmArg};
 use crate::host::{Device, Host, allowed_cpus, format_cpu_list};
-use crate::report::human::plural;
+use crate::human::plural;
 use crate::scenario::{Cpl, Length, Lock, MachineKind, Placement, Scenario, Simulated, VmSpec};
 use std::time::Duration;
 

@@ -4,12 +4,13 @@ mod rows;
 mod stories;
 mod tables;
 
+use super::column::Columns;
 use super::doc::{Block, Table, render};
-use super::human::{or_dash, rate, time};
 use super::{Format, to_json};
+use crate::human::{or_dash, time};
 use crate::machine::NOT_MEASURED;
 use crate::trace::account::{Account, Part, Tally, VmAccount};
-use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde::{Serialize, Serializer};
 
 /// The report of an account in that format.
 pub fn account(account: &Account, format: Format) -> String {
@@ -32,7 +33,7 @@ pub fn blocks(account: &Account, format: Format) -> Vec<Block> {
     for vm in &account.vms {
         blocks.push(Block::Lines(tables::headline(account, vm)));
         blocks.push(Block::Table(tables::parts(vm)));
-        blocks.extend(tables::locks(vm).map(Block::Table));
+        blocks.extend(rows::table(account, vm).map(Block::Table));
         blocks.extend(tables::episodes(&vm.total).map(Block::Table));
         blocks.extend(tables::longest(&vm.total).map(Block::Table));
         blocks.push(Block::Lines(tables::halts(&vm.total)));
@@ -55,25 +56,31 @@ pub fn blocks(account: &Account, format: Format) -> Vec<Block> {
 
 /// The waiting for several locks side by side, as shares of the causes.
 pub fn explain(accounts: &[(String, Account)]) -> Table {
-    let mut table = Table::new(
-        "Where the waiting went: waiting for each acquisition, and its share by cause",
-        &[
-            "lock", "wait", "run %", "LHP %", "LWP %", "own %", "kick %", "hand %", "? %", "LHP/s",
-        ],
-    );
-    for (lock, account) in accounts {
+    let rows = accounts.iter().map(|(lock, account)| {
         let mut total = Tally::default();
         for vm in &account.vms {
             total.merge(&vm.total);
         }
-        let acquisitions = Some(total.acquisitions).filter(|&n| n > 0);
-        let each = acquisitions.map(|n| total.wait_ns as f64 / n as f64);
-        let mut row = vec![lock.clone(), or_dash(each, time)];
-        row.extend(Part::ALL.map(|part| or_dash(total.share(part), tables::percent_plain)));
-        row.push(tables::rate_plain(total.lhp.per_s));
-        table.row(row);
-    }
-    table
+        (lock, total)
+    });
+    let columns = Columns::new()
+        .cell("lock", |(lock, _): &(&String, Tally)| (*lock).clone())
+        .cell("wait", |(_, total)| or_dash(total.mean_ns(), time));
+    let titles = [
+        "run %", "LHP %", "LWP %", "own %", "kick %", "hand %", "? %",
+    ];
+    let parts = Part::ALL.into_iter().zip(titles);
+    let columns = parts.fold(columns, |columns, (part, title)| {
+        columns.cell(title, move |(_, total)| {
+            or_dash(total.share(part), tables::percent_plain)
+        })
+    });
+    columns
+        .cell("LHP/s", |(_, total)| tables::rate_plain(total.lhp.per_s))
+        .table(
+            "Where the waiting went: waiting for each acquisition, and its share by cause",
+            rows,
+        )
 }
 
 /// What the columns of [`explain`] mean.
@@ -96,11 +103,11 @@ struct Json<'a> {
     events: u64,
     foreign_events: u64,
     sum_violations: u64,
-    vms: Vec<Vm<'a>>,
+    vms: Vec<OfVm<'a>>,
 }
 
 #[derive(Serialize)]
-struct Vm<'a> {
+struct OfVm<'a> {
     vm: u16,
     lock: &'static str,
     vcpus: usize,
@@ -113,36 +120,19 @@ struct Vm<'a> {
 struct Waiting<'a> {
     /// Number of the lock; `null` for all together.
     number: Option<usize>,
-    share: Shares<'a>,
-    per_acquisition_ns: PerAcquisition<'a>,
+    share: ByPart,
+    per_acquisition_ns: ByPart,
     #[serde(flatten)]
     tally: &'a Tally,
 }
 
-struct Shares<'a>(&'a Tally);
-struct PerAcquisition<'a>(&'a Tally);
+/// A figure for each part.
+struct ByPart([Option<f64>; Part::ALL.len()]);
 
-impl Serialize for Shares<'_> {
+impl Serialize for ByPart {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        by_part(serializer, |part| self.0.share(part))
+        serializer.collect_map(Part::ALL.iter().map(|part| part.name()).zip(self.0))
     }
-}
-
-impl Serialize for PerAcquisition<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        by_part(serializer, |part| self.0.per_acquisition_ns(part))
-    }
-}
-
-fn by_part<S: Serializer>(
-    serializer: S,
-    value: impl Fn(Part) -> Option<f64>,
-) -> Result<S::Ok, S::Error> {
-    let mut map = serializer.serialize_map(Some(Part::ALL.len()))?;
-    for part in Part::ALL {
-        map.serialize_entry(part.name(), &value(part))?;
-    }
-    map.end()
 }
 
 impl<'a> Json<'a> {
@@ -154,17 +144,17 @@ impl<'a> Json<'a> {
             events: account.events,
             foreign_events: account.foreign_events,
             sum_violations: account.sum_violations(),
-            vms: account.vms.iter().map(Vm::new).collect(),
+            vms: account.vms.iter().map(OfVm::new).collect(),
         }
     }
 }
 
-impl<'a> Vm<'a> {
+impl<'a> OfVm<'a> {
     fn new(vm: &'a VmAccount) -> Self {
-        let waiting = |number, tally| Waiting {
+        let waiting = |number, tally: &'a Tally| Waiting {
             number,
-            share: Shares(tally),
-            per_acquisition_ns: PerAcquisition(tally),
+            share: ByPart(Part::ALL.map(|part| tally.share(part))),
+            per_acquisition_ns: ByPart(Part::ALL.map(|part| tally.per_acquisition_ns(part))),
             tally,
         };
         let locks = vm.locks.iter().enumerate();

@@ -62,13 +62,6 @@ impl Table {
         self
     }
 
-    /// The cells as comma-separated values, below their headings.
-    pub fn csv(&self) -> String {
-        let rows = self.rows.iter().cloned();
-        let header = std::iter::once(self.header.clone());
-        header.chain(rows).map(super::csv::row).collect()
-    }
-
     fn draw(&self, style: comfy_table::TableStyle) -> String {
         let mut table = comfy_table::Table::new();
         table

@@ -1,11 +1,10 @@
 //! The lines above the tables: what was run, and how it was measured.
 
-use super::Context;
-use super::human::{or_dash, plural, time};
 use super::mix;
 use crate::figures::Summary;
 use crate::host::format_cpu_list;
-use crate::record::{Start, StartReason};
+use crate::human::{or_dash, plural, time};
+use crate::record::{Context, Start, StartReason};
 use crate::scenario::{Data, Length, Placement, Scenario, Spread};
 
 /// The first line of a report: the machine and why, the vCPUs and where.
@@ -161,32 +160,11 @@ pub(crate) fn starts<'a>(starts: impl Iterator<Item = &'a Start>) -> Option<Stri
     } else {
         format!("{shortest:.0} to {longest:.0} ms")
     };
-    let number = |wanted: fn(&StartReason) -> bool| {
-        starts.iter().filter(|start| wanted(&start.reason)).count()
-    };
     let mut reasons = Vec::new();
-    for (n, reason) in [
-        (
-            number(|reason| matches!(reason, StartReason::EveryVcpuDescheduled)),
-            "every vCPU had been descheduled once",
-        ),
-        (
-            number(|reason| matches!(reason, StartReason::HaltedOnly(_))),
-            "every vCPU had been descheduled, or had at least halted or yielded, in twice the warm-up",
-        ),
-        (
-            number(|reason| matches!(reason, StartReason::PreemptionsUnknown)),
-            "the warm-up was over (it is unknown whether every vCPU had been descheduled)",
-        ),
-        (
-            number(|reason| matches!(reason, StartReason::NotOvercommitted)),
-            "the warm-up was over (not overcommitted)",
-        ),
-        (
-            number(|reason| matches!(reason, StartReason::LimitReached(_))),
-            "the longest warm-up was over, though not every vCPU had been descheduled",
-        ),
-    ] {
+    for reason in WORDS {
+        let n = (starts.iter())
+            .filter(|start| in_words(&start.reason) == reason)
+            .count();
         if n == starts.len() {
             reasons.push(reason.to_owned());
         } else if n > 0 {
@@ -197,4 +175,23 @@ pub(crate) fn starts<'a>(starts: impl Iterator<Item = &'a Start>) -> Option<Stri
         "measurement started after {after}: {}",
         reasons.join("; ")
     ))
+}
+
+/// Why warm-ups end, the best reason first.
+const WORDS: [&str; 5] = [
+    "every vCPU had been descheduled once",
+    "every vCPU had been descheduled, or had at least halted or yielded, in twice the warm-up",
+    "the warm-up was over (it is unknown whether every vCPU had been descheduled)",
+    "the warm-up was over (not overcommitted)",
+    "the longest warm-up was over, though not every vCPU had been descheduled",
+];
+
+fn in_words(reason: &StartReason) -> &'static str {
+    WORDS[match reason {
+        StartReason::EveryVcpuDescheduled => 0,
+        StartReason::HaltedOnly(_) => 1,
+        StartReason::PreemptionsUnknown => 2,
+        StartReason::NotOvercommitted => 3,
+        StartReason::LimitReached(_) => 4,
+    }]
 }

@@ -1,11 +1,11 @@
 //! What a report shows of readers and writers, contexts and uneven choices: nothing where there are
 //! none.
 
-use super::cells::wait_cells;
-use super::csv;
+use super::column::Columns;
 use super::doc::{Block, Table};
-use super::human::{count, or_dash, plural, rate, ratio, share};
+use super::lock::{fairness, waits};
 use crate::figures::{Side, Summary, WaitNs};
+use crate::human::{count, or_dash, plural, rate, share, throughput};
 use crate::record::VcpuRecord;
 use crate::scenario::{Mix, Scenario, Workload};
 use abi::Counter;
@@ -61,137 +61,109 @@ pub(crate) fn blocks<'a>(
     blocks
 }
 
+/// One side of a lock that has readers and writers: its name, the side's, its figures, and its rate.
+type SideRow<'a> = (String, &'static str, &'a Side, f64);
+
 /// Readers and writers, each for themselves.
 fn sides<'a>(summaries: impl Iterator<Item = (String, &'a Summary)>) -> Table {
-    let mut table = Table::new(
-        "Reads and writes, each for themselves: rate, share in all acquisitions, fairness, waiting \
-         times",
-        &[
-            "lock", "side", "vCPUs", "rate", "share", "Jain", "max/min", "wait p50", "p99",
-            "p99.9", "max",
-        ],
-    );
-    table.left.push(1);
-    for (name, summary) in summaries {
-        let Some(sharing) = &summary.sharing else {
-            continue;
-        };
-        for (what, side) in [("read", &sharing.reads), ("write", &sharing.writes)] {
-            let mut row = vec![
-                name.clone(),
-                what.to_owned(),
-                super::human::throughput(summary.rate(side.acquisitions)),
-                or_dash(side.share, |share| format!("{:.2} %", 100.0 * share)),
-                or_dash(side.fairness.jain, |jain| format!("{jain:.3}")),
-                or_dash(side.fairness.max_over_min, ratio),
-            ];
-            row.extend(few_waits(side.wait_ns));
-            table.row(row);
-        }
-    }
-    table
+    let rows = summaries.filter_map(|(name, summary)| {
+        let sharing = summary.sharing.as_ref()?;
+        let row =
+            |what, side: &'a Side| (name.clone(), what, side, summary.rate(side.acquisitions));
+        Some([row("read", &sharing.reads), row("write", &sharing.writes)])
+    });
+    Columns::new()
+        .cell("lock", |(name, ..): &SideRow<'a>| name.clone())
+        .cell("side", |(_, what, ..)| (*what).to_owned())
+        .left()
+        .cell("vCPUs", |(_, _, side, _)| side.vcpus.to_string())
+        .cell("rate", |(.., rate)| throughput(*rate))
+        .include(side(""), |(_, _, side, _)| Some(*side))
+        .table(
+            "Reads and writes, each for themselves: rate, share in all acquisitions, fairness, waiting \
+             times",
+            rows.flatten(),
+        )
 }
 
-/// Cells for p50, p99 and the longest wait.
-fn few_waits(waits: Option<WaitNs>) -> [String; 3] {
-    let [p50, p99, _, max] = wait_cells(waits);
-    [p50, p99, max]
+/// The columns of one side; `of` is put before the names.
+fn side<'a>(of: &str) -> Columns<'a, Option<&'a Side>> {
+    let asked = |side: &Option<&Side>| side.and_then(|side| side.share);
+    Columns::new()
+        .value(format!("{of}share"), asked)
+        .cell("share", move |side| {
+            or_dash(asked(side), |share| format!("{:.2} %", 100.0 * share))
+        })
+        .include(fairness(of), |side| {
+            side.map(|side| (side.fairness, side.wait_ns))
+        })
+}
+
+/// Interrupted contexts, uneven choices, readers and writers of a lock, for programs.
+pub(crate) fn columns<'a>() -> Columns<'a, &'a Summary> {
+    let reads = |summary: &&'a Summary| summary.sharing.as_ref().map(|sharing| &sharing.reads);
+    let writes = |summary: &&'a Summary| summary.sharing.as_ref().map(|sharing| &sharing.writes);
+    Columns::new()
+        .value("nested", |summary: &&'a Summary| summary.nested)
+        .value("most_used_lock", |summary| summary.most_used_lock)
+        .value("reads", move |summary| {
+            reads(summary).map(|side| side.acquisitions)
+        })
+        .include(side("read_"), reads)
+        .value("writes", move |summary| {
+            writes(summary).map(|side| side.acquisitions)
+        })
+        .include(side("write_"), writes)
+        .values_only()
 }
 
 /// How deep vCPUs were interrupted.
 fn nested<'a>(summaries: impl Iterator<Item = (String, &'a Summary)>) -> Table {
-    let mut table = Table::new(
+    let columns = Columns::new()
+        .cell("lock", |(name, _): &(String, &Summary)| name.clone())
+        .cell("nested", |(_, summary)| rate(summary.rate(summary.nested)))
+        .cell("share", |(_, summary)| {
+            share(summary.nested, summary.acquisitions)
+        });
+    let events = [
+        ("2nd node", LockEvent::LockUseNode2),
+        ("3rd node", LockEvent::LockUseNode3),
+        ("4th node", LockEvent::LockUseNode4),
+        ("no node", LockEvent::LockNoNode),
+    ];
+    let columns = events.into_iter().fold(columns, |columns, (title, event)| {
+        columns.cell(title, move |(_, summary)| {
+            count(summary.events.get(event.name()).copied().unwrap_or(0))
+        })
+    });
+    columns.table(
         "Contexts: acquisitions that interrupted others, and waits in their CPU's further queue nodes",
-        &[
-            "lock", "nested", "share", "2nd node", "3rd node", "4th node", "no node",
-        ],
-    );
-    for (name, summary) in summaries {
-        let event =
-            |event: LockEvent| count(summary.events.get(event.name()).copied().unwrap_or(0));
-        table.row(vec![
-            name,
-            rate(summary.rate(summary.nested)),
-            share(summary.nested, summary.acquisitions),
-            event(LockEvent::LockUseNode2),
-            event(LockEvent::LockUseNode3),
-            event(LockEvent::LockUseNode4),
-            event(LockEvent::LockNoNode),
-        ]);
-    }
-    table
+        summaries,
+    )
 }
 
 /// Each vCPU's reads and writes.
 ///
 /// `vcpus`: each with its name and the length of the time that its figures are of, s.
 pub(crate) fn vcpus<'a>(vcpus: impl Iterator<Item = (String, &'a VcpuRecord, f64)>) -> Table {
-    let mut table = Table::new(
-        "Each vCPU: reads and writes per second, and how long they waited",
-        &[
-            "VM.vCPU", "reads", "wait p50", "p99", "max", "writes", "wait p50", "p99", "max",
-        ],
-    );
-    for (name, vcpu, length_s) in vcpus {
-        let per_second = |count: u64| rate(count as f64 / length_s.max(1e-9));
-        let reads = vcpu.counter(Counter::Reads);
-        let writes = vcpu.counter(Counter::Acquisitions).saturating_sub(reads);
-        let mut row = vec![name, per_second(reads)];
-        row.extend(few_waits(WaitNs::pooled(vcpu.read_waits())));
-        row.push(per_second(writes));
-        row.extend(few_waits(WaitNs::pooled(vcpu.waits())));
-        table.row(row);
-    }
-    table
-}
-
-/// Columns of a comparison's CSV.
-pub(crate) const CSV: [&str; 18] = [
-    "nested",
-    "most_used_lock",
-    "reads",
-    "read_share",
-    "read_jain",
-    "read_max_over_min",
-    "read_wait_p50_ns",
-    "read_wait_p99_ns",
-    "read_wait_p999_ns",
-    "read_wait_max_ns",
-    "writes",
-    "write_share",
-    "write_jain",
-    "write_max_over_min",
-    "write_wait_p50_ns",
-    "write_wait_p99_ns",
-    "write_wait_p999_ns",
-    "write_wait_max_ns",
-];
-
-/// Their cells.
-pub(crate) fn csv_cells(summary: &Summary) -> Vec<String> {
-    let mut cells = vec![
-        summary.nested.to_string(),
-        csv::maybe(summary.most_used_lock),
-    ];
-    let sharing = summary.sharing.as_ref();
-    for side in [sharing.map(|s| &s.reads), sharing.map(|s| &s.writes)] {
-        cells.extend([
-            csv::maybe(side.map(|side| side.acquisitions)),
-            csv::maybe(side.and_then(|side| side.share)),
-            csv::maybe(side.and_then(|side: &Side| side.fairness.jain)),
-            csv::finite(side.and_then(|side| side.fairness.max_over_min)),
-        ]);
-        cells.extend(csv_waits(side.and_then(|side| side.wait_ns)));
-    }
-    cells
-}
-
-/// Cells for p50, p99, p99.9 and the longest wait.
-pub(crate) fn csv_waits(waits: Option<WaitNs>) -> [String; 4] {
-    [
-        csv::maybe(waits.map(|waits| waits.p50)),
-        csv::maybe(waits.map(|waits| waits.p99)),
-        csv::maybe(waits.map(|waits| waits.p999)),
-        csv::maybe(waits.map(|waits| waits.max)),
-    ]
+    type Row<'a> = (String, &'a VcpuRecord, f64);
+    let per_second = |count: u64, length_s: f64| rate(count as f64 / length_s.max(1e-9));
+    let few_waits = || waits("").without("p99.9");
+    Columns::new()
+        .cell("VM.vCPU", |(name, ..): &Row<'a>| name.clone())
+        .cell("reads", move |(_, vcpu, s)| {
+            per_second(vcpu.counter(Counter::Reads), *s)
+        })
+        .include(few_waits(), |(_, vcpu, _)| {
+            WaitNs::pooled(vcpu.read_waits())
+        })
+        .cell("writes", move |(_, vcpu, s)| {
+            let all = vcpu.counter(Counter::Acquisitions);
+            per_second(all.saturating_sub(vcpu.counter(Counter::Reads)), *s)
+        })
+        .include(few_waits(), |(_, vcpu, _)| WaitNs::pooled(vcpu.waits()))
+        .table(
+            "Each vCPU: reads and writes per second, and how long they waited",
+            vcpus,
+        )
 }

@@ -3,16 +3,16 @@
 //! Tables round; JSON and CSV do not. The JSON is described in `docs/json.md`.
 
 pub mod account;
-pub(crate) mod cells;
-pub(crate) mod csv;
+pub(crate) mod column;
 pub mod doc;
 pub(crate) mod headline;
-pub mod human;
+pub(crate) mod lock;
 pub(crate) mod mix;
 
 pub use headline::headline;
 
 use crate::host::Host;
+use crate::record::Context;
 use crate::scenario::Scenario;
 use serde::Serialize;
 
@@ -29,25 +29,7 @@ pub enum Format {
     Markdown,
 }
 
-/// Where and why there.
-#[derive(Clone, Debug)]
-pub struct Context {
-    /// The host, unless the machine is simulated: it has no part in the figures then.
-    pub host: Option<Host>,
-    /// Why that machine was chosen, or what it is.
-    pub machine_reason: String,
-}
-
 impl Context {
-    /// Where the scenario is run, by this host.
-    pub fn new(host: Host, machine_reason: String, scenario: &Scenario) -> Self {
-        let real = !scenario.machine.is_simulated();
-        Self {
-            host: real.then_some(host),
-            machine_reason,
-        }
-    }
-
     /// The same as every report for programs says it.
     pub(crate) fn machine(&self, scenario: &Scenario) -> Machine<'_> {
         Machine {

@@ -10,7 +10,7 @@ use super::snapshot::{VmSnapshot, ns, to_f64};
 use super::surroundings::Counts;
 use super::vms::seconds;
 use super::{Observer, Options, RunError, look_every, tasks};
-use crate::record::{Absence, Record, Start, VmRecord};
+use crate::record::{Absence, Context, Record, Start, VmRecord};
 use crate::scenario::Length;
 use crate::trace::collect::COLLECT_EVERY;
 use abi::{VcpuArea, phase};
@@ -187,6 +187,7 @@ impl Run<'_> {
         }
         tracing::debug!(elapsed = ?self.launched.elapsed(), "run is over");
         let record = Record {
+            context: Context::default(),
             scenario: self.scenario.clone(),
             start,
             measured_s: self.measured_s(&from, &to)?,

@@ -2,7 +2,7 @@
 
 use super::counted::{Counted, Kinds};
 use crate::machine::RunningVm;
-use crate::record::{Exclusion, VcpuRecord, VmRecord};
+use crate::record::{ExclusionCheck, VcpuRecord, VmRecord};
 use crate::scenario::{Scenario, VmSpec, whole_ns};
 use abi::hist::bucket_values;
 use abi::{Costs, Counter, Data, Sampled, VcpuArea, VcpuState};
@@ -231,7 +231,10 @@ fn most_used_lock(region: &Region) -> Result<Option<f64>, RegionError> {
 }
 
 /// The check of mutual exclusion. All vCPUs have stopped.
-pub(super) fn exclusion(scenario: &Scenario, vm: &dyn RunningVm) -> Result<Exclusion, RegionError> {
+pub(super) fn exclusion(
+    scenario: &Scenario,
+    vm: &dyn RunningVm,
+) -> Result<ExclusionCheck, RegionError> {
     let region = vm.region();
     // A vCPU has a turn under way in each of its contexts, or for each of its tasks.
     let contexts = u64::from(scenario.workload.contexts);
@@ -246,7 +249,7 @@ pub(super) fn exclusion(scenario: &Scenario, vm: &dyn RunningVm) -> Result<Exclu
     }
     let checked = region.data()? != Data::None;
     let counted = entries(region)?.iter().sum();
-    Ok(Exclusion {
+    Ok(ExclusionCheck {
         acquisitions,
         entries: checked.then_some(counted),
         violations: checked.then_some(violations),

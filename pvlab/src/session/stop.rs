@@ -4,7 +4,7 @@
 //! can be held against each other. Where hundreds of vCPUs wait in the queue of a fair lock, and each
 //! passes it on when the host happens to run it, that takes minutes. So they get a moment, and whatever
 //! has not ended by then is ended where it is; the turns that this cuts off are counted
-//! ([`crate::record::Exclusion::cut_off`]).
+//! ([`crate::record::ExclusionCheck::cut_off`]).
 //!
 //! A lock that does not get on is no slow lock: nobody is ended before it does, or the watchdog has found
 //! the VM stuck. How long nothing may be seen of a slow one depends on how many threads share a CPU.

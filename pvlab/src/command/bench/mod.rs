@@ -12,15 +12,13 @@ use crate::options::args::{
     Common, DataArgs, FormatArg, JobsArgs, MachineArgs, MixArgs, OfferArgs, cpl,
 };
 use crate::options::cells;
-use crate::options::cells::Ended;
 use crate::options::error::CliError;
 use crate::options::exit::{BROKEN, DONE, complain, interrupted, watch};
 use crate::options::output::Target;
 use crate::options::progress::Progress;
 use crate::options::request::jobs;
 use crate::options::values::{Each, LockArg, LockParser, OutsideArg, PlacementArg};
-use crate::record::VmRecord;
-use crate::report::Context;
+use crate::record::{Context, Ended, VmRecord};
 use crate::scenario::{BenchKind, Cpl, WorkTime};
 use crate::session::RunError;
 use clap::builder::{EnumValueParser, PossibleValuesParser, TypedValueParser};

@@ -12,7 +12,7 @@ pub(crate) struct BenchPlan {
     /// What the threads do.
     pub workload: BenchKind,
     /// How the tables look.
-    pub layout: Layout,
+    pub layout: TableKind,
     /// The locks. The others are compared with the first.
     pub locks: Vec<Lock>,
     /// Numbers of threads.
@@ -32,7 +32,7 @@ pub(crate) struct BenchPlan {
 /// How the tables of a microbenchmark look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Layout {
+pub(crate) enum TableKind {
     /// A column for each mix of reads and writes; rates.
     Rates,
     /// A row for each mix, a column for each load; execution times.

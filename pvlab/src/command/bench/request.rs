@@ -1,7 +1,7 @@
 //! From the options of `pvlab bench` to its plan, or why that makes no sense.
 
 use super::error::BenchUsage;
-use super::plan::{BenchPlan, Column, Layout, Load, Ratio};
+use super::plan::{BenchPlan, Column, Load, Ratio, TableKind};
 use super::{BenchArgs, BenchMixArg, ModeArg};
 use crate::host::Host;
 use crate::options::error::CliError;
@@ -26,7 +26,7 @@ pub(crate) fn plan(args: &BenchArgs, host: &Host) -> Result<(BenchPlan, String),
     check_twice("--threads", &threads)?;
     let operations = args
         .ops
-        .or((layout == Layout::Times && args.duration.is_none()).then_some(OPERATIONS));
+        .or((layout == TableKind::Times && args.duration.is_none()).then_some(OPERATIONS));
     let length = length(args.duration.unwrap_or(super::DURATION), operations);
     let longest = columns.iter().map(|column| match column.load {
         Load::Ns(ns) => ns,
@@ -85,7 +85,7 @@ fn usage(error: BenchUsage) -> CliError {
 /// Options of rwsem-bench are of no other.
 fn check_options(args: &BenchArgs) -> Result<(), CliError> {
     if args.workload == BenchKind::RwsemBench {
-        if layout(args) == Layout::Times && !args.modes.is_empty() {
+        if layout(args) == TableKind::Times && !args.modes.is_empty() {
             return Err(usage(BenchUsage::ModesOfTimes));
         }
         check_twice("--ratios", &args.ratios)?;
@@ -119,16 +119,18 @@ fn check_twice<T: PartialEq + Display>(option: &'static str, values: &[T]) -> Re
     Ok(())
 }
 
-fn layout(args: &BenchArgs) -> Layout {
+fn layout(args: &BenchArgs) -> TableKind {
     match args.workload {
-        BenchKind::RwsemBench if !args.ratios.is_empty() || args.loads.len() > 1 => Layout::Times,
-        BenchKind::RwsemBench => Layout::Rates,
-        BenchKind::FutexHash | BenchKind::LockPi => Layout::PerThread,
-        BenchKind::Pipe => Layout::RoundTrips,
+        BenchKind::RwsemBench if !args.ratios.is_empty() || args.loads.len() > 1 => {
+            TableKind::Times
+        }
+        BenchKind::RwsemBench => TableKind::Rates,
+        BenchKind::FutexHash | BenchKind::LockPi => TableKind::PerThread,
+        BenchKind::Pipe => TableKind::RoundTrips,
     }
 }
 
-fn columns(args: &BenchArgs, layout: Layout) -> Vec<Column> {
+fn columns(args: &BenchArgs, layout: TableKind) -> Vec<Column> {
     let loads = match args.loads.as_slice() {
         [] => &[Load::Pauses(1)],
         loads => loads,
@@ -140,7 +142,7 @@ fn columns(args: &BenchArgs, layout: Layout) -> Vec<Column> {
         load,
     };
     match layout {
-        Layout::Rates => {
+        TableKind::Rates => {
             let modes = match args.modes.as_slice() {
                 [] => &ModeArg::ALL,
                 modes => modes,
@@ -148,7 +150,7 @@ fn columns(args: &BenchArgs, layout: Layout) -> Vec<Column> {
             let mode = |mode: &ModeArg| column(mode.name().to_owned(), mode.ratio(), loads[0]);
             modes.iter().map(mode).collect()
         }
-        Layout::Times => {
+        TableKind::Times => {
             const RATIOS: [Ratio; 3] = [
                 Ratio::WRITES,
                 Ratio::EQUAL,
@@ -167,7 +169,7 @@ fn columns(args: &BenchArgs, layout: Layout) -> Vec<Column> {
             };
             ratios.iter().flat_map(of).collect()
         }
-        Layout::PerThread | Layout::RoundTrips => {
+        TableKind::PerThread | TableKind::RoundTrips => {
             let name = args.workload.name().to_owned();
             vec![column(name, Ratio::WRITES, Load::Pauses(0))]
         }

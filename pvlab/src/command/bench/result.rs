@@ -1,14 +1,13 @@
 //! What came out of a microbenchmark's runs.
 
-use super::plan::{BenchPlan, Cell, Column, Layout};
-use crate::figures::Bistable;
+use super::plan::{BenchPlan, Cell, Column, TableKind};
 use crate::figures::stats::{Support, median, rounds_interval};
-use crate::options::cells::Ended;
-use crate::record::{Absence, Record};
+use crate::figures::{Bistable, none};
+use crate::record::{Absence, Ended, Record};
 use crate::scenario::BenchKind;
 use abi::Counter;
 use pvlock::LockEvent;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 /// The results of all cells.
 #[derive(Clone, Debug)]
@@ -50,13 +49,13 @@ pub(crate) struct Figure {
     /// Its unit.
     pub unit: &'static str,
     /// Median of the rounds, as what follows; 0 or infinite if it is of no operation.
-    #[serde(serialize_with = "of_something")]
+    #[serde(serialize_with = "none::figure")]
     pub median: f64,
     /// Least of the rounds.
-    #[serde(serialize_with = "of_something")]
+    #[serde(serialize_with = "none::figure")]
     pub min: f64,
     /// Most of the rounds.
-    #[serde(serialize_with = "of_something")]
+    #[serde(serialize_with = "none::figure")]
     pub max: f64,
     /// The interval that the rounds support, and what it is; a single round has none.
     pub lo: Option<f64>,
@@ -66,13 +65,6 @@ pub(crate) struct Figure {
     pub interval: Option<Support>,
     /// The two states, if the rounds fall into two groups.
     pub bistable: Option<Bistable>,
-}
-
-/// What there is none of is nothing, and no number.
-fn of_something<S: Serializer>(figure: &f64, s: S) -> Result<S::Ok, S::Error> {
-    Some(*figure)
-        .filter(|f| f.is_finite() && *f > 0.0)
-        .serialize(s)
 }
 
 impl Figure {
@@ -159,12 +151,12 @@ pub(crate) enum Measure {
 
 impl Measure {
     /// What a layout shows.
-    pub(crate) const fn of(layout: Layout) -> &'static [Self] {
+    pub(crate) const fn of(layout: TableKind) -> &'static [Self] {
         match layout {
-            Layout::Rates => &[Self::KiloRate],
-            Layout::Times => &[Self::Time],
-            Layout::PerThread => &[Self::RatePerThread, Self::Rate],
-            Layout::RoundTrips => &[Self::RoundTrip, Self::Rate],
+            TableKind::Rates => &[Self::KiloRate],
+            TableKind::Times => &[Self::Time],
+            TableKind::PerThread => &[Self::RatePerThread, Self::Rate],
+            TableKind::RoundTrips => &[Self::RoundTrip, Self::Rate],
         }
     }
 
@@ -231,13 +223,11 @@ impl BenchResult {
     }
 }
 
-fn figures(layout: Layout, cell: &CellResult) -> Vec<Figure> {
+fn figures(layout: TableKind, cell: &CellResult) -> Vec<Figure> {
     let figure = |measure: &Measure| {
         let of_run = |run| measure.figure(run, cell.threads);
         let rounds: Vec<f64> = cell.runs.iter().map(of_run).collect();
-        let something = rounds
-            .iter()
-            .all(|figure| figure.is_finite() && *figure > 0.0);
+        let something = rounds.iter().all(|figure| none::is_figure(*figure));
         let interval = rounds_interval(&rounds).filter(|_| something);
         Some(Figure {
             unit: measure.unit(),
@@ -284,7 +274,7 @@ pub(crate) mod fixture {
         run.workload.outside = WorkTime::ZERO;
         BenchPlan {
             workload: BenchKind::RwsemBench,
-            layout: Layout::Rates,
+            layout: TableKind::Rates,
             locks: locks.iter().map(|lock| lock.parse().unwrap()).collect(),
             threads: threads.to_vec(),
             columns: vec![

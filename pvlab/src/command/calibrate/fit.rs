@@ -54,6 +54,8 @@ pub(crate) enum CalibrateError {
     Spec(#[from] SpecError),
 }
 
+impl crate::options::error::Ends for CalibrateError {}
+
 /// What calibrating found.
 #[derive(Debug)]
 pub(crate) struct Calibration {
@@ -304,8 +306,6 @@ pub(crate) fn to_toml(spec: &Spec) -> String {
     }
     text
 }
-
-impl crate::options::error::Ends for CalibrateError {}
 
 #[cfg(test)]
 mod tests {

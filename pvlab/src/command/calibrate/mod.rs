@@ -4,6 +4,7 @@ pub(crate) mod fit;
 mod micro;
 
 use crate::host::Host;
+use crate::human::{rate, ratio};
 use crate::options::args::Common;
 use crate::options::error::{CliError, Usage};
 use crate::options::exit::{DONE, complain, watch};
@@ -11,7 +12,6 @@ use crate::options::output::Target;
 use crate::options::progress::{Progress, Watcher};
 use crate::options::request::{Guests, request};
 use crate::options::values::LockArg;
-use crate::report::human::{rate, ratio};
 use crate::scenario::Length;
 use abi::Dispatch;
 use clap::Args;

@@ -6,7 +6,6 @@ pub(crate) mod report;
 pub(crate) mod result;
 mod warning;
 
-use crate::options::cells::Ended;
 pub(crate) use args::{CompareArgs, EXAMPLES};
 
 use super::run::expected;
@@ -22,8 +21,7 @@ use crate::options::output::Target;
 use crate::options::progress::{Progress, Watcher};
 use crate::options::request::{Guests, Request, jobs, length, request};
 use crate::options::values::LockArg;
-use crate::record::Record;
-use crate::report::Context;
+use crate::record::{Context, Ended, Record};
 use crate::session;
 use crate::trace::account::Account;
 use abi::Dispatch;

@@ -1,20 +1,19 @@
 //! The report of a comparison.
 
 use super::plan::Plan;
-use super::result::{Comparison, LockResult};
-use crate::figures::{Exclusion, Warning};
-use crate::options::cells::Ended;
+use super::result::{Comparison, LockResult, Typical};
+use crate::figures::{Exclusion, Summary, Warning, none};
+use crate::human::{count, or_dash, rates, ratio, ratios, throughput, time};
+use crate::record::{Context, Ended};
 use crate::report::account;
-use crate::report::cells::{
-    broken_line, cpus, cut_off, futile_yields, slow_path, wait_cells, yields,
-};
-use crate::report::csv;
+use crate::report::column::Columns;
 use crate::report::doc::{Block, Table, render};
 use crate::report::headline::{achieved, headline, starts, workload};
-use crate::report::human::{count, or_dash, rate, rates, ratio, share, time};
+use crate::report::lock;
+use crate::report::lock::{LockRow, cut_off, evenness, named, slow_path, waiting};
 use crate::report::mix;
-use crate::report::{Context, Format, Machine, to_json};
-use crate::scenario::{Length, Lock};
+use crate::report::{Format, Machine, to_json};
+use crate::scenario::Length;
 use crate::selection::SlowPath;
 use crate::trace::account::Account;
 use serde::Serialize;
@@ -98,12 +97,30 @@ impl CompareReport {
 
     /// What to cry out if a lock did not exclude.
     pub(crate) fn exclusion_broken(&self) -> Option<String> {
-        let broken = |result: &&LockResult| result.summary.exclusion == Exclusion::Broken;
-        self.comparison
+        lock::exclusion_broken(self.summaries())
+    }
+
+    fn summaries(&self) -> impl Iterator<Item = (&str, &Summary)> + Clone {
+        let results = self.comparison.results.iter();
+        results.map(|result| (result.lock.as_str(), &result.summary))
+    }
+
+    fn locks(&self) -> impl Iterator<Item = LockRow<'_>> {
+        let results = self
+            .comparison
             .results
             .iter()
-            .find(broken)
-            .map(|result| broken_line(&result.lock, &result.summary))
+            .zip(&self.comparison.plan.locks);
+        results.map(|(result, &lock)| LockRow {
+            name: result.lock.clone(),
+            lock,
+            summary: &result.summary,
+        })
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        let results = self.comparison.results.iter().zip(self.locks());
+        results.map(|(result, lock)| Row { result, lock })
     }
 
     fn json(&self) -> Json<'_> {
@@ -166,29 +183,21 @@ impl CompareReport {
             rounds,
         ];
         lines.extend(slow_paths(plan).iter().map(ToString::to_string));
-        lines.extend(achieved(
-            &plan.run,
-            results
-                .iter()
-                .map(|result| (result.lock.as_str(), &result.summary)),
-        ));
+        lines.extend(achieved(&plan.run, self.summaries()));
         lines.extend(starts(results.iter().flat_map(|result| &result.starts)));
         lines.extend(uneven_end(plan, results, *ended));
         let mut blocks = vec![
             Block::Lines(lines),
             Block::Table(self.throughput()),
-            Block::Table(self.waits()),
-            Block::Table(self.events()),
+            Block::Table(self.fairness()),
+            Block::Table(self.waiting()),
         ];
-        let named = results.iter().map(|r| (r.lock.clone(), &r.summary));
+        let named = self
+            .summaries()
+            .map(|(lock, summary)| (lock.to_owned(), summary));
         blocks.extend(cut_off(named.clone()).map(|line| Block::Lines(vec![line])));
         blocks.extend(mix::blocks(&plan.run, named));
-        blocks.push(Block::Lines(
-            warnings
-                .iter()
-                .map(|warning| format!("warning: {}", warning.text))
-                .collect(),
-        ));
+        blocks.push(lock::warnings(warnings));
         blocks
     }
 
@@ -198,192 +207,94 @@ impl CompareReport {
              interval by Student's t on logarithms)",
             self.comparison.baseline()
         );
-        let mut table = Table::new(
-            title,
-            &[
-                "lock",
-                "acquisitions",
-                "interval",
-                "ratio",
-                "interval",
-                "verdict",
-            ],
-        );
-        table.left.push(5);
-        for result in &self.comparison.results {
-            let throughput = result.throughput.as_ref();
-            let compared = result.ratio.as_ref();
-            table.row(vec![
-                result.lock.to_owned(),
-                or_dash(throughput, |t| match t.median {
-                    0.0 => "none".to_owned(),
-                    median => rate(median),
-                }),
-                or_dash(throughput.and_then(|t| t.lo.zip(t.hi)), rates),
-                or_dash(compared, |r| ratio(r.median)),
-                if result.is_baseline {
-                    "-".to_owned()
-                } else {
-                    or_dash(compared.and_then(|r| r.lo.zip(r.hi)), ratios)
-                },
-                verdict(result).to_owned(),
-            ]);
-        }
-        table
+        compared(self.comparison.rounds_done).table(title, self.rows())
     }
 
-    fn waits(&self) -> Table {
-        let mut table = Table::new(
+    fn fairness(&self) -> Table {
+        named("lock").and(slow_path()).and(evenness()).table(
             "Fairness among vCPUs (Jain index, most over least acquisitions), and waiting times",
-            &[
-                "lock",
-                "slow path",
-                "Jain",
-                "max/min",
-                "wait p50",
-                "p99",
-                "p99.9",
-                "max",
-            ],
-        );
-        table.left.push(1);
-        for (LockResult { lock, summary, .. }, kind) in self.with_kinds() {
-            let mut row = vec![
-                (*lock).to_owned(),
-                slow_path(kind).to_owned(),
-                or_dash(summary.fairness.jain, |jain| format!("{jain:.3}")),
-                or_dash(summary.fairness.max_over_min, ratio),
-            ];
-            row.extend(wait_cells(summary.wait_ns));
-            table.row(row);
-        }
-        table
+            self.locks(),
+        )
     }
 
-    fn events(&self) -> Table {
-        let mut table = Table::new(
+    fn waiting(&self) -> Table {
+        let table = named("lock").and(counts()).table(
             "How it waited: acquisitions of all rounds, share of them contended, rates of events, \
              CPUs used",
-            &[
-                "lock",
-                "acquired",
-                "contended",
-                "halts",
-                "kicks",
-                "spurious",
-                "yields",
-                "futile",
-                "exits",
-                "CPUs",
-            ],
+            self.locks(),
         );
-        for (LockResult { lock, summary, .. }, kind) in self.with_kinds() {
-            table.row(vec![
-                (*lock).to_owned(),
-                count(summary.acquisitions),
-                share(summary.contended, summary.acquisitions),
-                rate(summary.rate(summary.halts)),
-                rate(summary.rate(summary.kicks)),
-                rate(summary.rate(summary.spurious_wakes)),
-                yields(kind, summary),
-                futile_yields(summary),
-                rate(summary.exits_per_s()),
-                cpus(summary),
-            ]);
-        }
         table.without_empty_columns("-")
     }
 
-    fn with_kinds(&self) -> impl Iterator<Item = (&LockResult, Lock)> {
-        let kinds = self.comparison.plan.locks.iter().copied();
-        self.comparison.results.iter().zip(kinds)
-    }
-
     fn csv(&self) -> String {
-        let header = [
-            "lock",
-            "is_baseline",
-            "rounds",
-            "throughput_per_s",
-            "throughput_lo_per_s",
-            "throughput_hi_per_s",
-            "ratio",
-            "ratio_lo",
-            "ratio_hi",
-            "verdict",
-            "jain",
-            "max_over_min",
-            "wait_p50_ns",
-            "wait_p99_ns",
-            "wait_p999_ns",
-            "wait_max_ns",
-            "measured_s",
-            "acquisitions",
-            "contended",
-            "halts",
-            "kicks",
-            "spurious_wakes",
-            "yields",
-            "futile_yields",
-            "exits",
-            "cpu_ns",
-            "critical_ns",
-            "outside_ns",
-            "probe_ns",
-            "exclusion",
-        ];
-        let last = ["waits_cut_off", "wait_cut_off_ns", "machine"];
-        let header = header.into_iter().chain(mix::CSV).chain(last);
-        let mut text = csv::row(header.map(str::to_owned));
-        for result in &self.comparison.results {
-            let LockResult {
-                throughput,
-                ratio,
-                summary,
-                ..
-            } = result;
-            let (throughput, ratio, waits) = (throughput.as_ref(), ratio.as_ref(), summary.wait_ns);
-            let cells = [
-                result.lock.to_owned(),
-                result.is_baseline.to_string(),
-                self.comparison.rounds_done.to_string(),
-                throughput.map_or_else(String::new, |t| csv::some(t.median)),
-                csv::maybe(throughput.and_then(|t| t.lo)),
-                csv::maybe(throughput.and_then(|t| t.hi)),
-                csv::maybe(ratio.map(|r| r.median)),
-                csv::maybe(ratio.and_then(|r| r.lo)),
-                csv::maybe(ratio.and_then(|r| r.hi)),
-                csv::maybe(ratio.map(|r| r.verdict.name())),
-                csv::maybe(summary.fairness.jain),
-                csv::finite(summary.fairness.max_over_min),
-                csv::maybe(waits.map(|w| w.p50)),
-                csv::maybe(waits.map(|w| w.p99)),
-                csv::maybe(waits.map(|w| w.p999)),
-                csv::maybe(waits.map(|w| w.max)),
-                summary.measured_s.to_string(),
-                summary.acquisitions.to_string(),
-                summary.contended.to_string(),
-                summary.halts.to_string(),
-                summary.kicks.to_string(),
-                summary.spurious_wakes.to_string(),
-                summary.yields.to_string(),
-                summary.futile_yields.to_string(),
-                summary.all_exits().to_string(),
-                csv::maybe(summary.cpu_ns),
-                csv::maybe(summary.critical_ns),
-                csv::maybe(summary.outside_ns),
-                csv::maybe(summary.probe_ns),
-                summary.exclusion.name().to_owned(),
-            ];
-            let cells = cells.into_iter().chain(mix::csv_cells(summary));
-            text += &csv::row(cells.chain([
-                csv::maybe(waits.map(|w| w.cut_off)),
-                csv::maybe(waits.and_then(|w| w.longest_cut_off)),
-                self.comparison.plan.run.machine_name(),
-            ]));
-        }
-        text
+        let machine = self.comparison.plan.run.machine_name();
+        compared(self.comparison.rounds_done)
+            .include(evenness().and(counts()).and(rest()), |row| row.lock.clone())
+            .value("machine", move |_| machine.clone())
+            .csv(self.rows())
     }
+}
+
+/// A lock of a comparison.
+struct Row<'a> {
+    result: &'a LockResult,
+    lock: LockRow<'a>,
+}
+
+fn compared<'a>(rounds: usize) -> Columns<'a, Row<'a>> {
+    let made = |row: &Row<'a>| Some(row.result.throughput.as_ref()?.typical);
+    let compared = |row: &Row<'a>| Some(row.result.ratio.as_ref()?.typical);
+    Columns::new()
+        .text("lock", "lock", |row: &Row<'_>| row.result.lock.clone())
+        .value("is_baseline", |row| row.result.is_baseline)
+        .value("rounds", move |_| rounds)
+        .value("throughput_per_s", move |row| none::some(made(row)?.median))
+        .cell("acquisitions", move |row| {
+            or_dash(made(row), |is| throughput(is.median))
+        })
+        .value("throughput_lo_per_s", move |row| made(row)?.lo)
+        .value("throughput_hi_per_s", move |row| made(row)?.hi)
+        .cell("interval", move |row| {
+            or_dash(made(row).and_then(Typical::ends), rates)
+        })
+        .value("ratio", move |row| Some(compared(row)?.median))
+        .cell("ratio", move |row| {
+            or_dash(compared(row), |is| ratio(is.median))
+        })
+        .value("ratio_lo", move |row| compared(row)?.lo)
+        .value("ratio_hi", move |row| compared(row)?.hi)
+        .cell("interval", move |row| {
+            let other = compared(row).filter(|_| !row.result.is_baseline);
+            or_dash(other.and_then(Typical::ends), ratios)
+        })
+        .value("verdict", |row| {
+            Some(row.result.ratio.as_ref()?.verdict.name())
+        })
+        .cell("verdict", |row| verdict(row.result).to_owned())
+        .left()
+}
+
+fn counts<'a>() -> Columns<'a, LockRow<'a>> {
+    Columns::new()
+        .value("measured_s", |row: &LockRow<'_>| row.summary.measured_s)
+        .value("acquisitions", |row| row.summary.acquisitions)
+        .cell("acquired", |row| count(row.summary.acquisitions))
+        .and(waiting())
+}
+
+/// What no table shows.
+fn rest<'a>() -> Columns<'a, LockRow<'a>> {
+    let columns = Columns::new()
+        .value("critical_ns", |row: &LockRow<'_>| row.summary.critical_ns)
+        .value("outside_ns", |row| row.summary.outside_ns)
+        .value("probe_ns", |row| row.summary.probe_ns)
+        .value("exclusion", |row| row.summary.exclusion.name());
+    columns
+        .include(mix::columns(), |row: &LockRow<'a>| row.summary)
+        .value("waits_cut_off", |row| Some(row.summary.wait_ns?.cut_off))
+        .value("wait_cut_off_ns", |row| {
+            row.summary.wait_ns?.longest_cut_off
+        })
 }
 
 /// When the vCPUs were done with a fixed number of acquisitions: figures are of the time before.
@@ -416,10 +327,6 @@ fn verdict(result: &LockResult) -> &'static str {
         Some(ratio) => ratio.verdict.name(),
         None => "-",
     }
-}
-
-fn ratios((lo, hi): (f64, f64)) -> String {
-    format!("{} .. {}", ratio(lo), ratio(hi))
 }
 
 /// How each of the plan's locks waits; one named again is not told of again.

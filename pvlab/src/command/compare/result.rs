@@ -4,12 +4,11 @@ use super::plan::Plan;
 use crate::figures::bistable::Bistable;
 use crate::figures::none;
 use crate::figures::stats;
-use crate::figures::stats::{Interval, Support};
-use crate::figures::summary::{Run, Summary};
+use crate::figures::stats::Support;
 use crate::figures::warning;
 use crate::figures::warning::Warning;
-use crate::options::cells::Ended;
-use crate::record::{Record, Start};
+use crate::figures::{Run, Summary};
+use crate::record::{Ended, Record, Start};
 use serde::Serialize;
 
 /// A comparison.
@@ -48,15 +47,9 @@ pub(crate) struct LockResult {
 /// Acquisitions per second of all vCPUs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Throughput {
-    /// Median over the rounds; 0 is none.
-    #[serde(serialize_with = "none::figure")]
-    pub median: f64,
-    /// Lower end of the interval of the rounds, with the median in it; a single round has none.
-    pub lo: Option<f64>,
-    /// Upper end.
-    pub hi: Option<f64>,
-    /// What the interval is.
-    pub interval: Option<Support>,
+    /// Of the rounds; 0 is none.
+    #[serde(flatten)]
+    pub typical: Typical,
     /// The two states that the rounds were in, if they fall into two: the median is of one of them.
     pub bistable: Option<Bistable>,
     /// The unit, always "acquisitions/s".
@@ -69,18 +62,46 @@ pub(crate) struct Throughput {
 /// Throughput over that of the baseline in the same round.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Ratio {
-    /// Median over the rounds.
+    /// Of the rounds.
+    #[serde(flatten)]
+    pub typical: Typical,
+    /// What may be said.
+    pub verdict: Verdict,
+    /// Each round's; not a number where neither lock made anything.
+    pub rounds: Vec<f64>,
+}
+
+/// What several rounds come to.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Typical {
+    /// Their median.
+    #[serde(serialize_with = "none::figure")]
     pub median: f64,
-    /// Lower end of the 95 % interval; a single round has none.
+    /// Lower end of the 95 % interval of the rounds, with the median in it; a single round has none.
     pub lo: Option<f64>,
     /// Upper end.
     pub hi: Option<f64>,
     /// What the interval is.
     pub interval: Option<Support>,
-    /// What may be said.
-    pub verdict: Verdict,
-    /// Each round's; not a number where neither lock made anything.
-    pub rounds: Vec<f64>,
+}
+
+impl Typical {
+    fn of(rounds: &[f64]) -> Option<Self> {
+        let median = stats::median(rounds)?;
+        let found = stats::rounds_interval(rounds);
+        Some(Self {
+            median,
+            // The interval is about the geometric mean; it must not look as if the median were wrong.
+            lo: found.map(|(bounds, _)| bounds.lo.min(median)),
+            hi: found.map(|(bounds, _)| bounds.hi.max(median)),
+            interval: found.map(|(_, support)| support),
+        })
+    }
+
+    /// The ends of the interval.
+    pub(crate) fn ends(self) -> Option<(f64, f64)> {
+        self.lo.zip(self.hi)
+    }
 }
 
 /// What may be said about a lock, compared with the baseline.
@@ -192,14 +213,8 @@ fn runs_of(lock: usize, rounds: &[Vec<Record>]) -> Vec<Run<'_>> {
 
 fn throughput(runs: &[Run<'_>]) -> Option<Throughput> {
     let rounds: Vec<f64> = runs.iter().map(Run::throughput).collect();
-    let median = stats::median(&rounds)?;
-    let interval = stats::rounds_interval(&rounds);
     Some(Throughput {
-        median,
-        // The interval is about the geometric mean; it must not look as if the median were wrong.
-        lo: interval.map(|(interval, _)| interval.lo.min(median)),
-        hi: interval.map(|(interval, _)| interval.hi.max(median)),
-        interval: interval.map(|(_, support)| support),
+        typical: Typical::of(&rounds)?,
         bistable: Bistable::of(&rounds),
         unit: "acquisitions/s",
         rounds,
@@ -222,22 +237,15 @@ fn ratio(runs: &[Run<'_>], base: &[Run<'_>], min_effect: f64) -> Option<Ratio> {
 
 /// From the ratio in each round.
 fn ratio_of(rounds: Vec<f64>, min_effect: f64) -> Option<Ratio> {
-    let median = stats::median(&rounds)?;
-    let found = stats::rounds_interval(&rounds);
-    // The same here.
-    let interval = found.map(|(Interval { lo, hi }, _)| Interval {
-        lo: lo.min(median),
-        hi: hi.max(median),
-    });
-    let support = found.map(|(_, support)| support);
-    let confident =
-        interval.filter(|_| support.is_some_and(|s| s.level.is_some() && s.n >= LEAST_ROUNDS));
+    let typical = Typical::of(&rounds)?;
+    let supported = |is: &Support| is.level.is_some() && is.n >= LEAST_ROUNDS;
+    let confident = typical
+        .interval
+        .filter(supported)
+        .and_then(|_| typical.ends());
     Some(Ratio {
-        median,
-        lo: interval.map(|interval| interval.lo),
-        hi: interval.map(|interval| interval.hi),
-        interval: support,
-        verdict: verdict(median, confident, min_effect),
+        typical,
+        verdict: verdict(typical.median, confident, min_effect),
         rounds,
     })
 }
@@ -249,12 +257,10 @@ const LEAST_ROUNDS: usize = 3;
 /// A difference is called one if the interval excludes 1 and the median is worth it. As many
 /// times slower counts as much as that many times faster, so that the verdict does not depend on
 /// which of two locks is the baseline.
-fn verdict(median: f64, interval: Option<Interval>, min_effect: f64) -> Verdict {
+fn verdict(median: f64, interval: Option<(f64, f64)>, min_effect: f64) -> Verdict {
     match interval {
-        Some(Interval { lo, .. }) if lo > 1.0 && median >= 1.0 + min_effect => Verdict::Faster,
-        Some(Interval { hi, .. }) if hi < 1.0 && median <= 1.0 / (1.0 + min_effect) => {
-            Verdict::Slower
-        }
+        Some((lo, _)) if lo > 1.0 && median >= 1.0 + min_effect => Verdict::Faster,
+        Some((_, hi)) if hi < 1.0 && median <= 1.0 / (1.0 + min_effect) => Verdict::Slower,
         _ => Verdict::NoDifference,
     }
 }

@@ -4,8 +4,7 @@ use super::*;
 use crate::command::compare::plan::fixture::plan;
 use crate::figures::fixture::{record, vm};
 use crate::figures::stats::Random;
-use crate::options::cells::Ended;
-use crate::record::{Surroundings, VmRecord};
+use crate::record::{Ended, Surroundings, VmRecord};
 use crate::scenario::Mix;
 use abi::Counter;
 use pvlock::LockKind::{PvQSpinLock, QSpinLock, Tas};
@@ -36,22 +35,28 @@ fn ratios_are_taken_within_each_round() {
     };
     let ratio = tas.ratio.as_ref().unwrap();
     assert_eq!(ratio.rounds, [2.0; 3]);
-    assert_eq!((ratio.median, ratio.verdict), (2.0, Verdict::Faster));
+    assert_eq!(
+        (ratio.typical.median, ratio.verdict),
+        (2.0, Verdict::Faster)
+    );
     let throughput = tas.throughput.as_ref().unwrap();
     assert_eq!(
-        (throughput.median, throughput.interval.unwrap().method),
+        (
+            throughput.typical.median,
+            throughput.typical.interval.unwrap().method
+        ),
         (400.0, "student_t_log")
     );
     // Twice as much each time: 400 * 2^(+-4.3027/sqrt 3).
     assert!(
-        (throughput.lo.unwrap() - 71.5).abs() < 0.1,
+        (throughput.typical.lo.unwrap() - 71.5).abs() < 0.1,
         "{throughput:?}"
     );
     assert_eq!(tas.summary.acquisitions, 1400);
     assert_eq!(tas.summary.contended, 700);
     let itself = base.ratio.as_ref().unwrap();
     assert_eq!(
-        (itself.median, itself.lo, itself.hi),
+        (itself.typical.median, itself.typical.lo, itself.typical.hi),
         (1.0, Some(1.0), Some(1.0))
     );
     assert_eq!(itself.verdict, Verdict::NoDifference);
@@ -62,9 +67,20 @@ fn ratios_are_taken_within_each_round() {
 fn one_round_has_no_interval_and_no_verdict() {
     let comparison = compare(&[[1_000_000, 1000]]);
     let ratio = comparison.results[0].ratio.as_ref().unwrap();
-    assert_eq!((ratio.median, ratio.lo, ratio.hi), (1000.0, None, None));
+    assert_eq!(
+        (ratio.typical.median, ratio.typical.lo, ratio.typical.hi),
+        (1000.0, None, None)
+    );
     assert_eq!(ratio.verdict, Verdict::NoDifference);
-    assert_eq!(comparison.results[0].throughput.as_ref().unwrap().lo, None);
+    assert_eq!(
+        comparison.results[0]
+            .throughput
+            .as_ref()
+            .unwrap()
+            .typical
+            .lo,
+        None
+    );
     assert!(
         comparison
             .warnings
@@ -79,7 +95,10 @@ fn of_nothing_and_nothing_there_is_no_ratio() {
     assert_eq!(comparison.results[0].ratio, None);
     let comparison = compare(&[[0, 0], [20, 10], [20, 10]]);
     let ratio = comparison.results[0].ratio.as_ref().unwrap();
-    assert_eq!((ratio.median, ratio.interval.unwrap().n), (2.0, 2));
+    assert_eq!(
+        (ratio.typical.median, ratio.typical.interval.unwrap().n),
+        (2.0, 2)
+    );
     let json = serde_json::to_value(ratio).unwrap();
     assert_eq!(json["rounds"], serde_json::json!([null, 2.0, 2.0]));
 }
@@ -89,7 +108,7 @@ fn a_round_without_acquisitions_yields_finite_ratios_and_a_warning() {
     let comparison = compare(&[[100, 0], [100, 10], [0, 10], [100, 10]]);
     let ratio = comparison.results[0].ratio.as_ref().unwrap();
     assert_eq!(ratio.rounds, [200.0, 10.0, 0.05, 10.0]);
-    assert!(ratio.lo.unwrap().is_finite() && ratio.hi.unwrap().is_finite());
+    assert!(ratio.typical.lo.unwrap().is_finite() && ratio.typical.hi.unwrap().is_finite());
     let throughput = comparison.results[1].throughput.as_ref();
     let json = serde_json::to_value(throughput).unwrap();
     assert_eq!(json["rounds"], serde_json::json!([null, 10.0, 10.0, 10.0]));
@@ -113,14 +132,15 @@ fn the_interval_contains_the_median() {
     let comparison = compare(&[[100, 100], [100, 100], [100, 100], [100, 100], [900, 100]]);
     let ratio = comparison.results[0].ratio.as_ref().unwrap();
     assert!(
-        ratio.lo.unwrap() <= ratio.median && ratio.median <= ratio.hi.unwrap(),
+        ratio.typical.lo.unwrap() <= ratio.typical.median
+            && ratio.typical.median <= ratio.typical.hi.unwrap(),
         "{ratio:?}"
     );
 }
 
 #[test]
 fn verdicts_need_both_certainty_and_size() {
-    let verdict = |median, lo, hi| super::verdict(median, Some(Interval { lo, hi }), 0.01);
+    let verdict = |median, lo, hi| super::verdict(median, Some((lo, hi)), 0.01);
     assert_eq!(verdict(1.02, 1.005, 1.04), Verdict::Faster);
     assert_eq!(
         verdict(1.005, 1.004, 1.006),

@@ -1,56 +1,50 @@
 //! The findings as text, JSON and CSV.
 
-use super::Findings;
+use super::{Cost, Costs, Findings};
 use crate::host::{Host, format_cpu_list};
-use crate::report::csv;
-use crate::session::costs::{Cost, Costs};
+use crate::report::column::Columns;
+use crate::report::to_json;
 use std::fmt::Write;
 
 pub(crate) fn json(findings: &Findings) -> String {
-    // Strings, numbers and lists only: cannot fail.
-    let mut text = serde_json::to_string_pretty(findings).unwrap_or_default();
-    text.push('\n');
-    text
+    to_json(findings)
 }
 
 pub(crate) fn csv(findings: &Findings) -> String {
-    let mut text = "machine,kicker_cpu,kicked_cpu,what,p50_ns,p99_ns,trials\n".to_owned();
-    for costs in &findings.costs {
-        for (what, cost) in costs.rows() {
-            let [a, b] = costs.cpus;
-            let name = costs.machine.name();
-            let Cost {
-                p50_ns,
-                p99_ns,
-                trials,
-            } = cost;
-            let _ = writeln!(
-                text,
-                "{name},{a},{b},{what},{},{},{trials}",
-                csv::maybe(p50_ns),
-                csv::maybe(p99_ns),
-            );
-        }
-    }
-    text
+    let rows = findings.costs.iter();
+    let rows = rows.flat_map(|costs| costs.rows().map(|(what, _, cost)| (costs, what, cost)));
+    Columns::new()
+        .value("machine", |(costs, ..): &(&Costs, &'static str, Cost)| {
+            costs.machine.name()
+        })
+        .value("kicker_cpu", |(costs, ..)| costs.cpus[0])
+        .value("kicked_cpu", |(costs, ..)| costs.cpus[1])
+        .value("what", |(_, what, _)| *what)
+        .value("p50_ns", |(.., cost)| cost.p50_ns)
+        .value("p99_ns", |(.., cost)| cost.p99_ns)
+        .value("trials", |(.., cost)| cost.trials)
+        .csv(rows)
 }
 
 impl Costs {
-    fn rows(&self) -> [(&'static str, Cost); 7] {
+    /// Each with its name, for programs and for people.
+    fn rows(&self) -> [(&'static str, &'static str, Cost); 7] {
         [
-            ("halt", self.halt),
-            ("kick_running", self.kick_running),
-            ("kick_halted", self.kick_halted),
-            ("kick_to_run", self.kick_to_run),
-            ("yield", self.yield_to),
-            ("task_wake", self.task_wake),
-            ("task_wake_to_run", self.task_wake_to_run),
+            ("halt", "halt, kick pending", self.halt),
+            ("kick_running", "kick, target runs", self.kick_running),
+            ("kick_halted", "kick, target halted", self.kick_halted),
+            ("kick_to_run", "kick to run", self.kick_to_run),
+            ("yield", "yield, target halted", self.yield_to),
+            ("task_wake", "wake a blocked task", self.task_wake),
+            ("task_wake_to_run", "wake to run", self.task_wake_to_run),
         ]
     }
 }
 
-fn line(text: &mut String, what: &str, value: impl std::fmt::Display) {
-    let _ = writeln!(text, "  {what:<22}{value}");
+fn lines<const N: usize>(text: &mut String, lines: [(&str, String); N]) {
+    for (what, value) in lines {
+        let _ = writeln!(text, "  {what:<22}{value}");
+    }
 }
 
 fn or_unknown<T: ToString>(value: Option<T>) -> String {
@@ -71,53 +65,50 @@ fn us(ns: Option<u64>) -> String {
 pub(crate) fn text(findings: &Findings) -> String {
     let host = &findings.host;
     let mut text = String::from("host\n");
-    line(&mut text, "kernel", or_unknown(host.kernel.as_ref()));
-    line(&mut text, "CPU", or_unknown(host.cpu_model.as_ref()));
-    line(
-        &mut text,
-        "CPUs allowed",
-        format!("{:?}", host.allowed_cpus),
-    );
-    line(&mut text, "this process", limits(host));
-    line(&mut text, "SMT", or_unknown(host.smt.map(yes)));
+    let facts = [
+        ("kernel", or_unknown(host.kernel.as_ref())),
+        ("CPU", or_unknown(host.cpu_model.as_ref())),
+        ("CPUs allowed", format!("{:?}", host.allowed_cpus)),
+        ("this process", limits(host)),
+        ("SMT", or_unknown(host.smt.map(yes))),
+    ];
+    lines(&mut text, facts);
     if let Some(groups) = &host.thread_siblings {
-        line(&mut text, "sibling groups", format!("{groups:?}"));
+        lines(&mut text, [("sibling groups", format!("{groups:?}"))]);
     }
-    line(&mut text, "governor", or_unknown(host.governor.as_ref()));
-    line(
-        &mut text,
-        "under a hypervisor",
-        or_unknown(host.hypervisor.map(yes)),
-    );
+    let facts = [
+        ("governor", or_unknown(host.governor.as_ref())),
+        ("under a hypervisor", or_unknown(host.hypervisor.map(yes))),
+    ];
+    lines(&mut text, facts);
     text.push_str("KVM\n");
-    line(&mut text, "device", &host.kvm.device);
-    line(&mut text, "vendor", host.kvm.vendor_name());
+    let facts = [
+        ("device", host.kvm.device.to_string()),
+        ("vendor", host.kvm.vendor_name().to_owned()),
+    ];
+    lines(&mut text, facts);
     if let Some(ns) = host.kvm.halt_poll_ns {
-        line(
-            &mut text,
-            "halt_poll_ns",
-            format!("{ns} ns (polling ends before a halt of ours blocks: not used)"),
-        );
+        let polling = format!("{ns} ns (polling ends before a halt of ours blocks: not used)");
+        lines(&mut text, [("halt_poll_ns", polling)]);
     }
     if let Some(problem) = &findings.kvm_problem {
-        line(&mut text, "problem", problem);
+        lines(&mut text, [("problem", problem.clone())]);
     }
     if let Some(kvm) = &findings.kvm {
-        line(&mut text, "most vCPUs of a VM", kvm.max_vcpus);
         let ticks = |t: Option<u64>| t.map_or("does not run".into(), |t| format!("{t} TSC ticks"));
-        line(&mut text, "loop turn at CPL 0", ticks(kvm.loop_ticks_cpl0));
-        line(&mut text, "loop turn at CPL 3", ticks(kvm.loop_ticks_cpl3));
-        line(&mut text, "--cpl auto means", kvm.auto_cpl);
-        line(&mut text, "guest TSC", format!("{} kHz", kvm.tsc_khz));
-        line(&mut text, "steal time", yes(kvm.steal_time));
-        line(&mut text, "preempted reported", yes(kvm.preempted_reported));
-        line(&mut text, "vCPU statistics", yes(kvm.statistics));
         let (p50, p99) = (us(kvm.task_switch.p50_ns), us(kvm.task_switch.p99_ns));
-        line(
-            &mut text,
-            "switch of tasks",
-            format!("{p50} (99th percentile {p99})"),
-        );
+        let facts = [
+            ("most vCPUs of a VM", kvm.max_vcpus.to_string()),
+            ("loop turn at CPL 0", ticks(kvm.loop_ticks_cpl0)),
+            ("loop turn at CPL 3", ticks(kvm.loop_ticks_cpl3)),
+            ("--cpl auto means", kvm.auto_cpl.to_string()),
+            ("guest TSC", format!("{} kHz", kvm.tsc_khz)),
+            ("steal time", yes(kvm.steal_time).to_owned()),
+            ("preempted reported", yes(kvm.preempted_reported).to_owned()),
+            ("vCPU statistics", yes(kvm.statistics).to_owned()),
+            ("switch of tasks", format!("{p50} (99th percentile {p99})")),
+        ];
+        lines(&mut text, facts);
     }
     text.push_str("costs (median, 99th percentile)\n");
     for costs in &findings.costs {
@@ -128,16 +119,7 @@ pub(crate) fn text(findings: &Findings) -> String {
             format!("CPU {a} to CPU {b}")
         };
         let _ = writeln!(text, "  machine {}, {place}", costs.machine.name());
-        for (what, cost) in costs.rows() {
-            let meaning = match what {
-                "halt" => "halt, kick pending",
-                "kick_running" => "kick, target runs",
-                "kick_halted" => "kick, target halted",
-                "kick_to_run" => "kick to run",
-                "task_wake" => "wake a blocked task",
-                "task_wake_to_run" => "wake to run",
-                _ => "yield, target halted",
-            };
+        for (_, meaning, cost) in costs.rows() {
             let (p50, p99) = (us(cost.p50_ns), us(cost.p99_ns));
             let _ = writeln!(text, "    {meaning:<20}{p50:>12}{p99:>14}");
         }

@@ -1,7 +1,7 @@
 //! `pvlab run --live`: a small table that is redrawn each second, on standard error.
 
+use crate::human::{or_dash, rate};
 use crate::options::terminal;
-use crate::report::human::{or_dash, rate};
 use crate::scenario::Scenario;
 use crate::session::Interval;
 
@@ -65,6 +65,34 @@ fn lines(scenario: &Scenario, interval: &Interval) -> Vec<String> {
         )
     });
     [head].into_iter().chain(vms).collect()
+}
+
+/// The lines for a statistics interval, one for each VM.
+pub(crate) fn interval_lines(scenario: &Scenario, interval: &Interval) -> Vec<String> {
+    let per_second = |count: u64| rate(count as f64 / interval.length_s.max(1e-9));
+    let numbered = scenario.vms.iter().zip(&interval.vms).enumerate();
+    let without = if interval.without_cpu_s > 0.0 {
+        format!(
+            "  (not counting {:.2} s without CPU)",
+            interval.without_cpu_s
+        )
+    } else {
+        String::new()
+    };
+    numbered
+        .map(|(number, (spec, vm))| {
+            format!(
+                "{:>7.2} s  VM {number} {:<12}  {:>9} acquisitions  {:>9} contended  {:>9} halts  \
+                 {:>9} kicks{without}",
+                interval.at_s,
+                spec.lock,
+                per_second(vm.acquisitions),
+                per_second(vm.contended),
+                per_second(vm.halts),
+                per_second(vm.kicks),
+            )
+        })
+        .collect()
 }
 
 /// The lines, cut to a terminal of that many columns and lines: what has scrolled out of it cannot be drawn

@@ -1,7 +1,7 @@
 //! `pvlab run`.
 
 mod args;
-mod live;
+pub(crate) mod live;
 pub(crate) mod report;
 
 pub(crate) use args::{EXAMPLES, RunArgs};
@@ -14,8 +14,9 @@ use crate::options::exit::{BROKEN, DONE, complain, interrupted, watch};
 use crate::options::output::Target;
 use crate::options::progress::{Aside, Progress, Watcher};
 use crate::options::request::{Guests, Request, length, request};
+use crate::record::{Context, Record};
+use crate::report::Format;
 use crate::report::headline::headline;
-use crate::report::{Context, Format};
 use crate::scenario::{Length, Scenario};
 use crate::session;
 use crate::session::Options;
@@ -102,14 +103,14 @@ pub(crate) fn carry_out(
     let aside = if args.live { Aside::Stderr } else { lines };
     let mut watcher = Watcher::telling(&progress, aside, |interval| match &mut view {
         Some(view) => view.draw(&scenario, interval),
-        None => report::interval_lines(&scenario, interval),
+        None => live::interval_lines(&scenario, interval),
     });
     let result = session::run(&scenario, &options, &mut watcher);
     drop(watcher);
     drop(progress);
 
-    let record = result?;
-    let report = RunReport::new(context, record);
+    let record = Record { context, ..result? };
+    let report = RunReport::new(record);
     let headline = !(told && target.is_stdout());
     target.write(&report.render(format, headline))?;
     if let Some(line) = report.exclusion_broken() {

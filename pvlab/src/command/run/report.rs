@@ -2,19 +2,17 @@
 
 use crate::figures as analysis;
 use crate::figures::{Exclusion, Run, Summary, WaitNs, Warning};
-use crate::record::{Record, VcpuRecord};
-use crate::report::cells::{
-    broken_line, cpus, cut_off, futile_yields, slow_path, wait_cells, yields,
-};
-use crate::report::csv;
+use crate::human::{count, or_dash, or_unknown, rate, share, throughput, time};
+use crate::record::{Record, VcpuRecord, VmRecord};
+use crate::report::column::Columns;
 use crate::report::doc::{Block, Table, render};
 use crate::report::headline::{achieved, headline, starts, workload};
-use crate::report::human::{count, or_dash, or_unknown, rate, ratio, share, throughput, time};
+use crate::report::lock;
+use crate::report::lock::{LockRow, cut_off, evenness, named, slow_path, waits};
 use crate::report::mix;
-use crate::report::{Context, Format, Machine, to_json};
-use crate::scenario::{Mix, Scenario};
+use crate::report::{Format, Machine, to_json};
+use crate::scenario::Mix;
 use crate::selection::SlowPath;
-use crate::session::Interval;
 use abi::Counter;
 use pvlock::LockEvent;
 use serde::Serialize;
@@ -24,7 +22,6 @@ use serde::Serialize;
 pub(crate) struct RunReport {
     /// What came out.
     pub record: Record,
-    context: Context,
     summaries: Vec<Summary>,
     warnings: Vec<Warning>,
 }
@@ -44,7 +41,7 @@ struct Json<'a> {
 
 impl RunReport {
     /// A report of that record.
-    pub(crate) fn new(context: Context, record: Record) -> Self {
+    pub(crate) fn new(record: Record) -> Self {
         let summaries = record
             .vms
             .iter()
@@ -53,7 +50,6 @@ impl RunReport {
         let warnings = analysis::warnings_of_run(&record);
         Self {
             record,
-            context,
             summaries,
             warnings,
         }
@@ -71,17 +67,14 @@ impl RunReport {
 
     /// What to cry out if a lock did not exclude.
     pub(crate) fn exclusion_broken(&self) -> Option<String> {
-        let broken = |(_, summary): &(&str, &Summary)| summary.exclusion == Exclusion::Broken;
-        self.named()
-            .find(broken)
-            .map(|(lock, summary)| broken_line(lock, summary))
+        lock::exclusion_broken(self.summaries())
     }
 
     fn json(&self) -> Json<'_> {
         let each = self.summaries.iter().map(|summary| summary.exclusion);
         Json {
             schema: "pvlab.run/1",
-            machine: self.context.machine(&self.record.scenario),
+            machine: self.record.context.machine(&self.record.scenario),
             exclusion: Exclusion::worst(each),
             slow_paths: SlowPath::of_vms(&self.record.scenario),
             summaries: &self.summaries,
@@ -92,6 +85,7 @@ impl RunReport {
 
     fn blocks(&self, first_line: bool) -> Vec<Block> {
         let Record {
+            context,
             scenario,
             start,
             measured_s,
@@ -101,11 +95,11 @@ impl RunReport {
         } = &self.record;
         let mut lines = Vec::new();
         if first_line {
-            lines.push(headline(&self.context, scenario));
+            lines.push(headline(context, scenario));
         }
         lines.push(workload(scenario));
         lines.extend(SlowPath::lines(&SlowPath::of_vms(scenario)));
-        lines.extend(achieved(scenario, self.named()));
+        lines.extend(achieved(scenario, self.summaries()));
         lines.extend(starts([start].into_iter()));
         lines.push(format!(
             "measured {measured_s:.3} s{}; {}",
@@ -121,26 +115,18 @@ impl RunReport {
             Block::Table(self.vms()),
             Block::Table(self.waiting()),
         ];
-        let named = self.named().enumerate();
+        let named = self.summaries().enumerate();
         let named = named.map(|(vm, (lock, summary))| (format!("{vm} {lock}"), summary));
         blocks.extend(cut_off(named.clone()).map(|line| Block::Lines(vec![line])));
         blocks.extend(mix::blocks(scenario, named));
         blocks.push(Block::Table(self.vcpus()));
         if scenario.workload.mix != Mix::Exclusive {
-            let vcpus = self.each_vcpu();
-            let vcpus = vcpus.map(|(vm, _, number, vcpu)| {
-                let length_s = self.record.at_work_s(&self.record.vms[vm]);
-                (format!("{vm}.{number}"), vcpu, length_s)
-            });
+            let vcpus = self.vcpu_rows();
+            let vcpus = vcpus.map(|row| (row.name(), row.vcpu, row.length_s()));
             blocks.push(Block::Table(mix::vcpus(vcpus)));
         }
-        blocks.push(Block::Table(self.threads().without_empty_columns("-")));
-        blocks.push(Block::Lines(
-            self.warnings
-                .iter()
-                .map(|warning| format!("warning: {}", warning.text))
-                .collect(),
-        ));
+        blocks.push(Block::Table(self.threads()));
+        blocks.push(lock::warnings(&self.warnings));
         blocks
     }
 
@@ -159,7 +145,7 @@ impl RunReport {
         ))
     }
 
-    fn named(&self) -> impl Iterator<Item = (&str, &Summary)> + Clone {
+    fn summaries(&self) -> impl Iterator<Item = (&str, &Summary)> + Clone {
         self.record
             .vms
             .iter()
@@ -167,269 +153,190 @@ impl RunReport {
             .zip(&self.summaries)
     }
 
+    /// The VMs, named by their numbers.
+    fn vm_rows(&self) -> impl Iterator<Item = LockRow<'_>> {
+        let specs = self.record.scenario.vms.iter().zip(&self.summaries);
+        specs.enumerate().map(|(number, (spec, summary))| LockRow {
+            name: number.to_string(),
+            lock: spec.lock,
+            summary,
+        })
+    }
+
     fn vms(&self) -> Table {
-        let mut table = Table::new(
-            "Each VM: acquisitions per second of all its vCPUs, fairness among them, waiting times",
-            &[
-                "VM",
-                "lock",
-                "throughput",
-                "Jain",
-                "max/min",
-                "wait p50",
-                "p99",
-                "p99.9",
-                "max",
-            ],
-        );
-        table.left.push(1);
-        for (number, (lock, summary)) in self.named().enumerate() {
-            let mut row = vec![
-                number.to_string(),
-                lock.to_owned(),
-                throughput(summary.rate(summary.acquisitions)),
-                or_dash(summary.fairness.jain, |jain| format!("{jain:.3}")),
-                or_dash(summary.fairness.max_over_min, ratio),
-            ];
-            row.extend(wait_cells(summary.wait_ns));
-            table.row(row);
-        }
-        table
+        named("VM")
+            .cell("lock", |row| row.lock.name())
+            .left()
+            .cell("throughput", |row| throughput(row.summary.rate(row.summary.acquisitions)))
+            .and(evenness())
+            .table(
+                "Each VM: acquisitions per second of all its vCPUs, fairness among them, waiting times",
+                self.vm_rows(),
+            )
     }
 
     fn waiting(&self) -> Table {
-        let mut table = Table::new(
-            "Each VM: how it waited",
-            &[
-                "VM",
-                "slow path",
-                "contended",
-                "halts",
-                "kicks",
-                "spurious",
-                "yields",
-                "futile",
-                "exits",
-                "CPUs",
-            ],
-        );
-        table.left.push(1);
-        for (number, (spec, summary)) in self
-            .record
-            .scenario
-            .vms
-            .iter()
-            .zip(&self.summaries)
-            .enumerate()
-        {
-            table.row(vec![
-                number.to_string(),
-                slow_path(spec.lock).to_owned(),
-                share(summary.contended, summary.acquisitions),
-                rate(summary.rate(summary.halts)),
-                rate(summary.rate(summary.kicks)),
-                rate(summary.rate(summary.spurious_wakes)),
-                yields(spec.lock, summary),
-                futile_yields(summary),
-                rate(summary.exits_per_s()),
-                cpus(summary),
-            ]);
-        }
+        let columns = named("VM").and(slow_path()).and(lock::waiting());
+        let table = columns.table("Each VM: how it waited", self.vm_rows());
         table.without_empty_columns("-")
     }
 
-    /// Every vCPU with the number of its VM and its own within it.
-    fn each_vcpu(&self) -> impl Iterator<Item = (usize, &str, usize, &VcpuRecord)> {
-        self.record.vms.iter().enumerate().flat_map(|(vm, record)| {
+    fn vcpu_rows(&self) -> impl Iterator<Item = Row<'_>> {
+        (self.record.vms.iter().enumerate()).flat_map(move |(vm, record)| {
             let numbered = record.vcpus.iter().enumerate();
-            numbered.map(move |(vcpu, of)| (vm, record.lock.as_str(), vcpu, of))
+            numbered.map(move |(number, vcpu)| Row {
+                of: self,
+                vm,
+                number,
+                vcpu,
+            })
         })
     }
 
     fn vcpus(&self) -> Table {
-        let mut table = Table::new(
-            "Each vCPU: its acquisitions per second, share of them contended, halts and kicks, \
-             waiting times",
-            &[
-                "VM.vCPU",
-                "throughput",
-                "contended",
-                "halts",
-                "kicks",
-                "wait p50",
-                "p99",
-                "p99.9",
-                "max",
-            ],
-        );
-        for (vm, _, number, vcpu) in self.each_vcpu() {
-            let length_s = self.record.at_work_s(&self.record.vms[vm]);
-            let per_second = |count: u64| rate(count as f64 / length_s.max(1e-9));
-            let acquisitions = vcpu.counter(Counter::Acquisitions);
-            let mut row = vec![
-                format!("{vm}.{number}"),
-                throughput(acquisitions as f64 / length_s.max(1e-9)),
-                share(
-                    vcpu.counter(Counter::Lock(LockEvent::Contended)),
-                    acquisitions,
-                ),
-                per_second(vcpu.counter(Counter::Halts)),
-                per_second(vcpu.counter(Counter::Kicks)),
-            ];
-            row.extend(wait_cells(WaitNs::pooled(vcpu.all_waits())));
-            table.row(row);
-        }
-        table
+        let per_second = |counter: Counter| move |row: &Row<'_>| rate(row.per_second(counter));
+        Columns::new()
+            .cell("VM.vCPU", Row::name)
+            .cell("throughput", |row| {
+                throughput(row.per_second(Counter::Acquisitions))
+            })
+            .cell("contended", |row| {
+                let contended = row.vcpu.counter(Counter::Lock(LockEvent::Contended));
+                share(contended, row.vcpu.counter(Counter::Acquisitions))
+            })
+            .cell("halts", per_second(Counter::Halts))
+            .cell("kicks", per_second(Counter::Kicks))
+            .include(waits(""), |row| WaitNs::pooled(row.vcpu.all_waits()))
+            .table(
+                "Each vCPU: its acquisitions per second, share of them contended, halts and kicks, \
+                 waiting times",
+                self.vcpu_rows(),
+            )
     }
 
     fn threads(&self) -> Table {
-        let mut table = Table::new(
+        let columns = Columns::new().cell("VM.vCPU", Row::name).and(threads());
+        let table = columns.table(
             "Each vCPU: host CPU, time on it, how often its thread blocked and was preempted, \
              spurious wakes",
-            &[
-                "VM.vCPU",
-                "CPU",
-                "CPU time",
-                "steal",
-                "blocked",
-                "preempted",
-                "spurious",
-                "exits by kind",
-            ],
+            self.vcpu_rows(),
         );
-        table.left.push(7);
-        for (vm, _, number, vcpu) in self.each_vcpu() {
-            let exits: Vec<_> = vcpu
-                .exits
-                .iter()
-                .map(|(kind, n)| format!("{kind} {}", count(*n)))
-                .collect();
-            table.row(vec![
-                format!("{vm}.{number}"),
-                or_dash(vcpu.cpu, |cpu| cpu.to_string()),
-                or_unknown(vcpu.cpu_ns, |ns| time(ns as f64)),
-                or_dash(vcpu.steal_ns, |ns| time(ns as f64)),
-                or_unknown(vcpu.voluntary_switches, count),
-                or_unknown(vcpu.involuntary_switches, count),
-                count(vcpu.counter(Counter::Lock(LockEvent::PvSpuriousWakeup))),
-                if exits.is_empty() {
-                    "-".to_owned()
-                } else {
-                    exits.join(", ")
-                },
-            ]);
-        }
-        table
+        table.without_empty_columns("-")
     }
 
     fn csv(&self) -> String {
-        let fixed = [
-            "vm",
-            "lock",
-            "vcpu",
-            "cpu",
-            "measured_s",
-            "wait_p50_ns",
-            "wait_p99_ns",
-            "wait_p999_ns",
-            "wait_max_ns",
-            "cpu_ns",
-            "steal_ns",
-            "voluntary_switches",
-            "involuntary_switches",
-            "exits",
-            "exclusion",
-        ];
-        let sides = [
-            "read_wait_p50_ns",
-            "read_wait_p99_ns",
-            "read_wait_p999_ns",
-            "read_wait_max_ns",
-            "write_wait_p50_ns",
-            "write_wait_p99_ns",
-            "write_wait_p999_ns",
-            "write_wait_max_ns",
-        ];
-        let counters = Counter::all().map(Counter::name);
-        let header = fixed.into_iter().chain(counters).chain(sides);
-        let header = header.chain([
-            "wait_cut_off_ns",
-            "read_wait_cut_off_ns",
-            "write_wait_cut_off_ns",
-            "starved",
-            "finished_s",
-            "first_done_s",
-            "first_done_acquisitions",
-            "machine",
-        ]);
-        let mut text = csv::row(header.map(str::to_owned));
-        for (vm, lock, number, vcpu) in self.each_vcpu() {
-            let whole = &vcpu.whole;
-            let waits = WaitNs::pooled(whole.waits.iter().chain(&whole.read_waits));
-            let cells = [
-                vm.to_string(),
-                lock.to_owned(),
-                number.to_string(),
-                csv::maybe(vcpu.cpu),
-                self.record.measured_s.to_string(),
-                csv::maybe(waits.map(|waits| waits.p50)),
-                csv::maybe(waits.map(|waits| waits.p99)),
-                csv::maybe(waits.map(|waits| waits.p999)),
-                csv::maybe(waits.map(|waits| waits.max)),
-                csv::maybe(vcpu.cpu_ns),
-                csv::maybe(vcpu.steal_ns),
-                csv::maybe(vcpu.voluntary_switches),
-                csv::maybe(vcpu.involuntary_switches),
-                vcpu.exits.values().sum::<u64>().to_string(),
-                self.summaries[vm].exclusion.name().to_owned(),
-            ];
-            let counters = Counter::all().map(|counter| whole.counter(counter).to_string());
-            let reads = WaitNs::pooled(&whole.read_waits);
-            let writes = whole.read_waits.as_ref();
-            let writes = writes.and_then(|_| WaitNs::pooled(&whole.waits));
-            let sides = [reads, writes].into_iter().flat_map(mix::csv_waits);
-            let cut_off =
-                [waits, reads, writes].map(|w| csv::maybe(w.and_then(|w| w.longest_cut_off)));
-            let mut starving = self.summaries[vm].starving.iter();
-            let first_done = vcpu.all_at_work.as_ref();
-            let last = [
-                starving.any(|starving| starving.vcpu == number).to_string(),
-                csv::maybe(vcpu.finished_s),
-                csv::maybe(self.record.vms[vm].first_done_s),
-                csv::maybe(first_done.map(|figures| figures.counter(Counter::Acquisitions))),
-                self.record.scenario.machine_name(),
-            ];
-            let cells = cells.into_iter().chain(counters).chain(sides);
-            text += &csv::row(cells.chain(cut_off).chain(last));
-        }
-        text
+        Columns::new()
+            .value("vm", |row: &Row<'_>| row.vm)
+            .value("lock", |row| row.vm_record().lock.clone())
+            .value("vcpu", |row| row.number)
+            .and(threads())
+            .and(rest())
+            .csv(self.vcpu_rows())
     }
 }
 
-/// The lines for a statistics interval, one for each VM.
-pub(crate) fn interval_lines(scenario: &Scenario, interval: &Interval) -> Vec<String> {
-    let per_second = |count: u64| rate(count as f64 / interval.length_s.max(1e-9));
-    let numbered = scenario.vms.iter().zip(&interval.vms).enumerate();
-    let without = if interval.without_cpu_s > 0.0 {
-        format!(
-            "  (not counting {:.2} s without CPU)",
-            interval.without_cpu_s
-        )
-    } else {
-        String::new()
-    };
-    numbered
-        .map(|(number, (spec, vm))| {
-            format!(
-                "{:>7.2} s  VM {number} {:<12}  {:>9} acquisitions  {:>9} contended  {:>9} halts  \
-                 {:>9} kicks{without}",
-                interval.at_s,
-                spec.lock,
-                per_second(vm.acquisitions),
-                per_second(vm.contended),
-                per_second(vm.halts),
-                per_second(vm.kicks),
-            )
+/// A vCPU with the number of its VM and its own within it.
+struct Row<'a> {
+    of: &'a RunReport,
+    vm: usize,
+    number: usize,
+    vcpu: &'a VcpuRecord,
+}
+
+impl Row<'_> {
+    fn name(&self) -> String {
+        format!("{}.{}", self.vm, self.number)
+    }
+
+    fn vm_record(&self) -> &VmRecord {
+        &self.of.record.vms[self.vm]
+    }
+
+    fn length_s(&self) -> f64 {
+        self.of.record.at_work_s(self.vm_record())
+    }
+
+    fn per_second(&self, counter: Counter) -> f64 {
+        self.vcpu.counter(counter) as f64 / self.length_s().max(1e-9)
+    }
+
+    /// Its waits in the whole measurement: all, those for reading, and where there may be such, the others.
+    fn waits(&self) -> [Option<WaitNs>; 3] {
+        let whole = &self.vcpu.whole;
+        let writes = whole.read_waits.as_ref().and(whole.waits.as_ref());
+        [
+            WaitNs::pooled(whole.waits.iter().chain(&whole.read_waits)),
+            WaitNs::pooled(&whole.read_waits),
+            WaitNs::pooled(writes),
+        ]
+    }
+}
+
+/// The threads, and what host and KVM counted of them.
+fn threads<'a>() -> Columns<'a, Row<'a>> {
+    Columns::new()
+        .value("cpu", |row: &Row<'_>| row.vcpu.cpu)
+        .cell("CPU", |row| or_dash(row.vcpu.cpu, |cpu| cpu.to_string()))
+        .value("measured_s", |row| row.of.record.measured_s)
+        .include(waits("").values_only(), |row| row.waits()[0])
+        .value("cpu_ns", |row| row.vcpu.cpu_ns)
+        .cell("CPU time", |row| {
+            or_unknown(row.vcpu.cpu_ns, |ns| time(ns as f64))
         })
-        .collect()
+        .value("steal_ns", |row| row.vcpu.steal_ns)
+        .cell("steal", |row| {
+            or_dash(row.vcpu.steal_ns, |ns| time(ns as f64))
+        })
+        .value("voluntary_switches", |row| row.vcpu.voluntary_switches)
+        .cell("blocked", |row| {
+            or_unknown(row.vcpu.voluntary_switches, count)
+        })
+        .value("involuntary_switches", |row| row.vcpu.involuntary_switches)
+        .cell("preempted", |row| {
+            or_unknown(row.vcpu.involuntary_switches, count)
+        })
+        .cell("spurious", |row| {
+            count(row.vcpu.counter(Counter::Lock(LockEvent::PvSpuriousWakeup)))
+        })
+        .value("exits", |row| row.vcpu.exits.values().sum::<u64>())
+        .cell("exits by kind", |row| {
+            let exits = row.vcpu.exits.iter();
+            let exits: Vec<_> = exits
+                .map(|(kind, n)| format!("{kind} {}", count(*n)))
+                .collect();
+            if exits.is_empty() {
+                "-".to_owned()
+            } else {
+                exits.join(", ")
+            }
+        })
+        .left()
+}
+
+/// What no table shows.
+fn rest<'a>() -> Columns<'a, Row<'a>> {
+    let columns = Columns::new().value("exclusion", |row: &Row<'_>| {
+        row.of.summaries[row.vm].exclusion.name()
+    });
+    let columns = Counter::all().fold(columns, |columns, counter| {
+        columns.value(counter.name(), move |row| row.vcpu.whole.counter(counter))
+    });
+    let cut_off = |number: usize| move |row: &Row<'_>| row.waits()[number]?.longest_cut_off;
+    columns
+        .include(waits("read_"), |row| row.waits()[1])
+        .include(waits("write_"), |row| row.waits()[2])
+        .value("wait_cut_off_ns", cut_off(0))
+        .value("read_wait_cut_off_ns", cut_off(1))
+        .value("write_wait_cut_off_ns", cut_off(2))
+        .value("starved", |row| {
+            let mut starving = row.of.summaries[row.vm].starving.iter();
+            starving.any(|starving| starving.vcpu == row.number)
+        })
+        .value("finished_s", |row| row.vcpu.finished_s)
+        .value("first_done_s", |row| row.vm_record().first_done_s)
+        .value("first_done_acquisitions", |row| {
+            let figures = row.vcpu.all_at_work.as_ref();
+            figures.map(|figures| figures.counter(Counter::Acquisitions))
+        })
+        .value("machine", |row| row.of.record.scenario.machine_name())
 }

@@ -13,7 +13,7 @@ use crate::options::output::Target;
 use crate::options::request::{Guests, jobs, length, request};
 use crate::options::values;
 use crate::options::values::{Each, LockArg, LockParser};
-use crate::report::Context;
+use crate::record::Context;
 use crate::scenario::{Placement, Scenario, Simulated, VmSpec};
 use clap::Args;
 use report::SweepReport;

@@ -1,10 +1,13 @@
 //! The report of a sweep.
 
-use super::result::{Point, Sweep};
-use crate::figures::two_states;
+use super::result::{LockAt, Point, Sweep};
+use crate::figures::stats::in_words;
+use crate::figures::{none, two_states};
+use crate::human::{or_dash, ratio, ratios, throughput};
+use crate::record::Context;
+use crate::report::column::Columns;
 use crate::report::doc::{Block, Table, render};
-use crate::report::human::{in_words, ratio, throughput};
-use crate::report::{Context, Format, Machine, csv, headline, to_json};
+use crate::report::{Format, Machine, headline, to_json};
 use crate::scenario::Scenario;
 use serde::Serialize;
 
@@ -106,13 +109,7 @@ impl SweepReport {
             );
             for lock in point.locks.iter().skip(1) {
                 row.push(ratio(lock.ratio));
-                row.push(match lock.ratio_interval {
-                    Some((lo, hi)) => {
-                        let words = in_words(lock.ratio_interval_is);
-                        format!("{} .. {}{words}", ratio(lo), ratio(hi))
-                    }
-                    None => "-".to_owned(),
-                });
+                row.push(or_dash(lock.ratio_interval, ratios) + in_words(lock.ratio_interval_is));
             }
             table.row(row);
         }
@@ -120,31 +117,20 @@ impl SweepReport {
     }
 
     fn csv(&self) -> String {
-        let parameter = self.sweep.parameter.name;
-        let header = [
-            parameter,
-            "lock",
-            "acquisitions_per_s",
-            "ratio",
-            "ratio_lo",
-            "ratio_hi",
-            "machine",
-        ];
-        let rows = self.points.iter().flat_map(|point| {
-            point.locks.iter().map(|lock| {
-                csv::row([
-                    point.value.to_string(),
-                    lock.lock.clone(),
-                    csv::some(lock.acquisitions_per_s),
-                    csv::some(lock.ratio),
-                    lock.ratio_interval
-                        .map_or_else(String::new, |ends| csv::some(ends.0)),
-                    lock.ratio_interval
-                        .map_or_else(String::new, |ends| csv::some(ends.1)),
-                    self.scenario.machine_name(),
-                ])
+        let rows = self.points.iter();
+        let rows = rows.flat_map(|point| point.locks.iter().map(move |lock| (point.value, lock)));
+        Columns::new()
+            .value(self.sweep.parameter.name, |(value, _): &(f64, &LockAt)| {
+                *value
             })
-        });
-        csv::row(header.map(str::to_owned)) + &rows.collect::<String>()
+            .value("lock", |(_, lock)| lock.lock.clone())
+            .value("acquisitions_per_s", |(_, lock)| {
+                none::some(lock.acquisitions_per_s)
+            })
+            .value("ratio", |(_, lock)| none::some(lock.ratio))
+            .value("ratio_lo", |(_, lock)| none::some(lock.ratio_interval?.0))
+            .value("ratio_hi", |(_, lock)| none::some(lock.ratio_interval?.1))
+            .value("machine", |_| self.scenario.machine_name())
+            .csv(rows)
     }
 }

@@ -4,8 +4,8 @@ use crate::figures::Run;
 use crate::figures::bistable::Bistable;
 use crate::figures::none;
 use crate::figures::stats::{Support, median, rounds_interval};
+use crate::human::time;
 use crate::record::Record;
-use crate::report::human::time;
 use serde::Serialize;
 use sim::{Parameter, SpecError, Unit};
 

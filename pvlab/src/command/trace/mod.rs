@@ -16,9 +16,9 @@ use crate::options::mix;
 use crate::options::output::Target;
 use crate::options::progress::{Progress, Watcher};
 use crate::options::request::{Guests, Request, request};
-use crate::record::{Record, absent};
+use crate::record::{Context, Record, absent};
 use crate::report;
-use crate::report::{Context, Format};
+use crate::report::Format;
 use crate::scenario::{Length, Scenario};
 use crate::selection::SlowPath;
 use crate::session;
@@ -271,7 +271,7 @@ fn check_locks(scenario: &Scenario) -> Result<(), Usage> {
 
 /// What the scheduler has counted: all that is known of vCPUs whose switches are not recorded.
 fn totals(record: &Record) -> String {
-    use report::human::{or_unknown, time};
+    use crate::human::{or_unknown, time};
     let mut text = String::from(
         "\nTotals only, from the scheduler's statistics: when it happened is not known\n",
     );
@@ -301,7 +301,7 @@ fn about(
     end: &Option<End>,
     seconds: f64,
 ) -> String {
-    use report::human::{count, rate};
+    use crate::human::{count, rate};
     let mut text = format!(
         "trace: {} events in {:.3} s, {} dropped (rings of {} events)",
         count(merged.events),

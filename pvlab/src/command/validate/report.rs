@@ -1,10 +1,13 @@
 //! The report of a validation.
 
 use super::result::ValidationCell;
-use crate::figures::two_states;
+use crate::figures::stats::in_words;
+use crate::figures::{none, two_states};
+use crate::human::{or_dash, rate, rates, ratio, throughput};
+use crate::record::Context;
+use crate::report::column::Columns;
 use crate::report::doc::{Block, Table, render};
-use crate::report::human::{in_words, or_dash, rate, rates, ratio, throughput};
-use crate::report::{Context, Format, csv, headline, to_json};
+use crate::report::{Format, headline, to_json};
 use crate::scenario::Scenario;
 use serde::Serialize;
 
@@ -49,7 +52,7 @@ impl ValidateReport {
                 scenario: &self.scenario,
                 cells: &self.cells,
             }),
-            Format::Csv => self.csv(),
+            Format::Csv => columns().csv(&self.cells),
             Format::Table | Format::Markdown => {
                 let blocks = [
                     Block::Lines(self.lines()),
@@ -96,79 +99,44 @@ impl ValidateReport {
     }
 
     fn table(&self) -> Table {
-        let mut table = Table::new(
+        columns().table(
             "Acquisitions, halts and kicks per second of all vCPUs together (medians over the rounds; 95 % interval)",
-            &[
-                "lock",
-                "vCPUs",
-                "real",
-                "interval",
-                "simulated",
-                "sim/real",
-                "within",
-                "halts real",
-                "simulated",
-                "kicks real",
-                "simulated",
-                "near",
-            ],
-        );
-        for cell in &self.cells {
-            table.row(vec![
-                cell.lock.clone(),
-                cell.vcpus.to_string(),
-                throughput(cell.real.acquisitions_per_s),
-                or_dash(cell.real.interval, rates) + in_words(cell.real.interval_is),
-                throughput(cell.simulated.acquisitions_per_s),
-                ratio(cell.ratio),
-                format!("{}", cell.within),
-                rate(cell.real.halts_per_s),
-                rate(cell.simulated.halts_per_s),
-                rate(cell.real.kicks_per_s),
-                rate(cell.simulated.kicks_per_s),
-                if cell.is_near() { "yes" } else { "NO" }.to_owned(),
-            ]);
-        }
-        table
+            &self.cells,
+        )
     }
+}
 
-    fn csv(&self) -> String {
-        let header = [
-            "lock",
-            "vcpus",
-            "real_acquisitions_per_s",
-            "real_lo",
-            "real_hi",
-            "simulated_acquisitions_per_s",
-            "ratio",
-            "within",
-            "real_halts_per_s",
-            "simulated_halts_per_s",
-            "real_kicks_per_s",
-            "simulated_kicks_per_s",
-            "near",
-        ];
-        let rows = self.cells.iter().map(|cell| {
-            csv::row([
-                cell.lock.clone(),
-                cell.vcpus.to_string(),
-                csv::some(cell.real.acquisitions_per_s),
-                cell.real
-                    .interval
-                    .map_or_else(String::new, |ends| csv::some(ends.0)),
-                cell.real
-                    .interval
-                    .map_or_else(String::new, |ends| csv::some(ends.1)),
-                csv::some(cell.simulated.acquisitions_per_s),
-                csv::some(cell.ratio),
-                cell.within.to_string(),
-                cell.real.halts_per_s.to_string(),
-                cell.simulated.halts_per_s.to_string(),
-                cell.real.kicks_per_s.to_string(),
-                cell.simulated.kicks_per_s.to_string(),
-                cell.is_near().to_string(),
-            ])
-        });
-        csv::row(header.map(str::to_owned)) + &rows.collect::<String>()
-    }
+fn columns<'a>() -> Columns<'a, &'a ValidationCell> {
+    let near = |cell: &&ValidationCell| if cell.is_near() { "yes" } else { "NO" }.to_owned();
+    Columns::new()
+        .text("lock", "lock", |cell: &&ValidationCell| cell.lock.clone())
+        .text("vcpus", "vCPUs", |cell| cell.vcpus.to_string())
+        .value("real_acquisitions_per_s", |cell| {
+            none::some(cell.real.acquisitions_per_s)
+        })
+        .cell("real", |cell| throughput(cell.real.acquisitions_per_s))
+        .value("real_lo", |cell| none::some(cell.real.interval?.0))
+        .value("real_hi", |cell| none::some(cell.real.interval?.1))
+        .cell("interval", |cell| {
+            or_dash(cell.real.interval, rates) + in_words(cell.real.interval_is)
+        })
+        .value("simulated_acquisitions_per_s", |cell| {
+            none::some(cell.simulated.acquisitions_per_s)
+        })
+        .cell("simulated", |cell| {
+            throughput(cell.simulated.acquisitions_per_s)
+        })
+        .value("ratio", |cell| none::some(cell.ratio))
+        .cell("sim/real", |cell| ratio(cell.ratio))
+        .text("within", "within", |cell| cell.within.to_string())
+        .value("real_halts_per_s", |cell| cell.real.halts_per_s)
+        .cell("halts real", |cell| rate(cell.real.halts_per_s))
+        .value("simulated_halts_per_s", |cell| cell.simulated.halts_per_s)
+        .cell("simulated", |cell| rate(cell.simulated.halts_per_s))
+        .value("real_kicks_per_s", |cell| cell.real.kicks_per_s)
+        .cell("kicks real", |cell| rate(cell.real.kicks_per_s))
+        .value("simulated_kicks_per_s", |cell| cell.simulated.kicks_per_s)
+        .cell("simulated", |cell| rate(cell.simulated.kicks_per_s))
+        .value("near", |cell| cell.is_near())
+        .cell("near", near)
 }

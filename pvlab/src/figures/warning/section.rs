@@ -1,7 +1,7 @@
 //! Whether the work that was asked for is the work that was done.
 
 use crate::figures::summary::Summary;
-use crate::report::human::time;
+use crate::human::time;
 use crate::scenario::{Data, Scenario, Spread};
 
 /// How far the work may be off, as a share of what was asked for, if one vCPU works, or several: these disturb

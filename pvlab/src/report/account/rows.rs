@@ -1,107 +1,112 @@
-//! The account as comma-separated values: a row for each lock, and one for all of a VM.
+//! The account of each lock: as comma-separated values, and as a table where a VM has several locks.
 
-use crate::report::csv;
+use super::tables::{millis, percent};
+use crate::human::{count, or_dash};
+use crate::report::column::Columns;
+use crate::report::doc::Table;
 use crate::trace::account::{Account, Part, Tally, VmAccount};
 
-/// The columns after those of the parts.
-const COUNTS: [&str; 29] = [
-    "unfinished",
-    "unfinished_wait_ns",
-    "incomplete",
-    "dropped",
-    "overlaps",
-    "sum_violations",
-    "worst_violation_ns",
-    "lhp_count",
-    "lhp_per_s",
-    "lhp_total_ns",
-    "lwp_count",
-    "lwp_per_s",
-    "lwp_total_ns",
-    "kick_count",
-    "kick_per_s",
-    "kick_total_ns",
-    "holder_off_ns",
-    "halts_queued",
-    "halts_head",
-    "futile_halts",
-    "kicks",
-    "kick_to_run_p50_ns",
-    "kick_to_run_p99_ns",
-    "kick_to_run_max_ns",
-    "yields",
-    "futile_yields",
-    "injected_holder_ns",
-    "injected_holder_found_ns",
-    "injected_next_ns",
-];
-
-pub(crate) fn csv(account: &Account) -> String {
-    let first = [
-        "vm",
-        "lock",
-        "number",
-        "acquisitions",
-        "waited",
-        "tried",
-        "wait_ns",
-    ];
-    let header = first.map(str::to_owned).into_iter();
-    let parts = Part::ALL.map(|part| format!("{}_ns", part.name()));
-    let header = header.chain(parts).chain(COUNTS.map(str::to_owned));
-    let mut text = csv::row(header.chain(["simulated".to_owned()]));
-    for vm in &account.vms {
-        for (number, tally) in vm.locks.iter().enumerate() {
-            text += &row(account, vm, &number.to_string(), tally);
-        }
-        text += &row(account, vm, "all", &vm.total);
-    }
-    text
+/// A lock, or all of a VM.
+struct Row<'a> {
+    account: &'a Account,
+    vm: &'a VmAccount,
+    /// The lock's number, or that it is all.
+    number: String,
+    tally: &'a Tally,
 }
 
-fn row(account: &Account, vm: &VmAccount, number: &str, tally: &Tally) -> String {
-    let first = [
-        vm.vm.to_string(),
-        vm.lock.to_owned(),
-        number.to_owned(),
-        tally.acquisitions.to_string(),
-        tally.waited.to_string(),
-        tally.tried.to_string(),
-        tally.wait_ns.to_string(),
+pub(crate) fn csv(account: &Account) -> String {
+    let rows = account.vms.iter().flat_map(|vm| {
+        let all = Row {
+            account,
+            vm,
+            number: "all".to_owned(),
+            tally: &vm.total,
+        };
+        locks(account, vm).chain([all])
+    });
+    columns().csv(rows)
+}
+
+/// Each lock of a VM that has several.
+pub(crate) fn table(account: &Account, vm: &VmAccount) -> Option<Table> {
+    let title = "Each lock: acquisitions, waiting in all, and its share by cause";
+    (vm.locks.len() > 1).then(|| columns().table(title, locks(account, vm)))
+}
+
+fn locks<'a>(account: &'a Account, vm: &'a VmAccount) -> impl Iterator<Item = Row<'a>> {
+    let numbered = vm.locks.iter().enumerate();
+    numbered.map(move |(number, tally)| Row {
+        account,
+        vm,
+        number: number.to_string(),
+        tally,
+    })
+}
+
+fn columns<'a>() -> Columns<'a, Row<'a>> {
+    let first = Columns::new()
+        .value("vm", |row: &Row<'_>| row.vm.vm)
+        .value("lock", |row| row.vm.lock)
+        .text("number", "lock", |row| row.number.clone())
+        .value("acquisitions", |row| row.tally.acquisitions)
+        .cell("acquired", |row| count(row.tally.acquisitions))
+        .value("waited", |row| row.tally.waited)
+        .value("tried", |row| row.tally.tried)
+        .value("wait_ns", |row| row.tally.wait_ns)
+        .cell("wait (ms)", |row| millis(row.tally.wait_ns));
+    let titles = [
+        "holder",
+        "LHP",
+        "LWP",
+        "own",
+        "kick",
+        "hand-over",
+        "unknown",
     ];
-    let parts = Part::ALL.map(|part| tally.parts_ns[part].to_string());
-    let kick_to_run = &tally.kick_to_run_ns;
-    let counts: [String; COUNTS.len()] = [
-        tally.unfinished.to_string(),
-        tally.unfinished_wait_ns.to_string(),
-        tally.incomplete.to_string(),
-        tally.dropped.to_string(),
-        tally.overlaps.to_string(),
-        tally.sum_violations.to_string(),
-        tally.worst_violation_ns.to_string(),
-        tally.lhp.count.to_string(),
-        tally.lhp.per_s.to_string(),
-        tally.lhp.total_ns.to_string(),
-        tally.lwp.count.to_string(),
-        tally.lwp.per_s.to_string(),
-        tally.lwp.total_ns.to_string(),
-        tally.kick.count.to_string(),
-        tally.kick.per_s.to_string(),
-        tally.kick.total_ns.to_string(),
-        tally.holder_off_ns.to_string(),
-        tally.halts_queued.to_string(),
-        tally.halts_head.to_string(),
-        tally.futile_halts.to_string(),
-        tally.kicks.to_string(),
-        csv::maybe(kick_to_run.percentile(50)),
-        csv::maybe(kick_to_run.percentile(99)),
-        csv::maybe(kick_to_run.max()),
-        tally.yields.to_string(),
-        tally.futile_yields.to_string(),
-        tally.injected.holder_ns.to_string(),
-        tally.injected.holder_found_ns.to_string(),
-        tally.injected.next_ns.to_string(),
-    ];
-    let cells = first.into_iter().chain(parts).chain(counts);
-    csv::row(cells.chain([account.simulated.to_string()]))
+    let parts = Part::ALL.into_iter().zip(titles);
+    let first = parts.fold(first, |columns, (part, title)| {
+        columns
+            .value(format!("{}_ns", part.name()), move |row| {
+                row.tally.parts_ns[part]
+            })
+            .cell(title, move |row| or_dash(row.tally.share(part), percent))
+    });
+    first
+        .value("unfinished", |row| row.tally.unfinished)
+        .value("unfinished_wait_ns", |row| row.tally.unfinished_wait_ns)
+        .value("incomplete", |row| row.tally.incomplete)
+        .value("dropped", |row| row.tally.dropped)
+        .value("overlaps", |row| row.tally.overlaps)
+        .value("sum_violations", |row| row.tally.sum_violations)
+        .value("worst_violation_ns", |row| row.tally.worst_violation_ns)
+        .value("lhp_count", |row| row.tally.lhp.count)
+        .value("lhp_per_s", |row| row.tally.lhp.per_s)
+        .value("lhp_total_ns", |row| row.tally.lhp.total_ns)
+        .value("lwp_count", |row| row.tally.lwp.count)
+        .value("lwp_per_s", |row| row.tally.lwp.per_s)
+        .value("lwp_total_ns", |row| row.tally.lwp.total_ns)
+        .value("kick_count", |row| row.tally.kick.count)
+        .value("kick_per_s", |row| row.tally.kick.per_s)
+        .value("kick_total_ns", |row| row.tally.kick.total_ns)
+        .value("holder_off_ns", |row| row.tally.holder_off_ns)
+        .value("halts_queued", |row| row.tally.halts_queued)
+        .value("halts_head", |row| row.tally.halts_head)
+        .value("futile_halts", |row| row.tally.futile_halts)
+        .value("kicks", |row| row.tally.kicks)
+        .value("kick_to_run_p50_ns", |row| {
+            row.tally.kick_to_run_ns.percentile(50)
+        })
+        .value("kick_to_run_p99_ns", |row| {
+            row.tally.kick_to_run_ns.percentile(99)
+        })
+        .value("kick_to_run_max_ns", |row| row.tally.kick_to_run_ns.max())
+        .value("yields", |row| row.tally.yields)
+        .value("futile_yields", |row| row.tally.futile_yields)
+        .value("injected_holder_ns", |row| row.tally.injected.holder_ns)
+        .value("injected_holder_found_ns", |row| {
+            row.tally.injected.holder_found_ns
+        })
+        .value("injected_next_ns", |row| row.tally.injected.next_ns)
+        .value("simulated", |row| row.account.simulated)
 }

@@ -1,8 +1,8 @@
 //! The worst stalls as short stories.
 
 use crate::host::format_cpu_list;
+use crate::human::time;
 use crate::report::Format;
-use crate::report::human::time;
 use crate::trace::account::{Episode, EpisodeKind, Tally};
 
 /// Columns of a line of text.

@@ -1,10 +1,11 @@
 //! The account as lines and tables.
 
+use super::part_name;
 use super::stories::seconds;
-use super::{part_name, rate};
+use crate::human::{count, or_dash, plural, rate, share, time};
+use crate::report::column::Columns;
 use crate::report::doc::Table;
-use crate::report::human::{count, or_dash, plural, share, time};
-use crate::trace::account::{Account, Episodes, Part, Tally, VmAccount};
+use crate::trace::account::{Account, Episode, Episodes, Part, Tally, VmAccount};
 
 /// How many of the longest episodes of a kind are shown.
 const SHOWN: usize = 5;
@@ -86,46 +87,13 @@ pub(crate) fn parts(vm: &VmAccount) -> Table {
             or_dash(total.per_acquisition_ns(part), time),
         ]);
     }
-    let each = (total.acquisitions > 0).then(|| total.wait_ns as f64 / total.acquisitions as f64);
     table.row(vec![
         "all waiting".to_owned(),
         millis(total.wait_ns),
         share(total.wait_ns, total.wait_ns),
-        or_dash(each, time),
+        or_dash(total.mean_ns(), time),
     ]);
     table
-}
-
-/// Each lock of a VM that has several.
-pub(crate) fn locks(vm: &VmAccount) -> Option<Table> {
-    if vm.locks.len() < 2 {
-        return None;
-    }
-    let mut table = Table::new(
-        "Each lock: acquisitions, waiting in all, and its share by cause",
-        &[
-            "lock",
-            "acquired",
-            "wait (ms)",
-            "holder",
-            "LHP",
-            "LWP",
-            "own",
-            "kick",
-            "hand-over",
-            "unknown",
-        ],
-    );
-    for (number, tally) in vm.locks.iter().enumerate() {
-        let mut row = vec![
-            number.to_string(),
-            count(tally.acquisitions),
-            millis(tally.wait_ns),
-        ];
-        row.extend(Part::ALL.map(|part| or_dash(tally.share(part), percent)));
-        table.row(row);
-    }
-    Some(table)
 }
 
 fn kinds(total: &Tally) -> impl Iterator<Item = (&'static str, &Episodes)> {
@@ -139,53 +107,40 @@ fn kinds(total: &Tally) -> impl Iterator<Item = (&'static str, &Episodes)> {
 
 /// How often and for how long one vCPU stopped all others.
 pub(crate) fn episodes(total: &Tally) -> Option<Table> {
-    let mut table = Table::new(
-        "Episodes in which others waited for one vCPU that did not run",
-        &["what", "episodes", "rate", "in all (ms)", "mean", "longest"],
-    );
     kinds(total).next()?;
-    for (what, episodes) in kinds(total) {
-        table.row(vec![
-            what.to_owned(),
-            count(episodes.count),
-            rate(episodes.per_s),
-            millis(episodes.total_ns),
-            time(episodes.total_ns as f64 / episodes.count as f64),
-            or_dash(episodes.longest.first(), |e| time(e.duration_ns as f64)),
-        ]);
-    }
-    Some(table)
+    let columns = Columns::new()
+        .cell("what", |(what, _): &(&str, &Episodes)| (*what).to_owned())
+        .cell("episodes", |(_, all)| count(all.count))
+        .cell("rate", |(_, all)| rate(all.per_s))
+        .cell("in all (ms)", |(_, all)| millis(all.total_ns))
+        .cell("mean", |(_, all)| {
+            time(all.total_ns as f64 / all.count as f64)
+        })
+        .cell("longest", |(_, all)| {
+            or_dash(all.longest.first(), |e| time(e.duration_ns as f64))
+        });
+    Some(columns.table(
+        "Episodes in which others waited for one vCPU that did not run",
+        kinds(total),
+    ))
 }
 
 /// The longest episodes.
 pub(crate) fn longest(total: &Tally) -> Option<Table> {
-    let mut table = Table::new(
-        "The longest of each kind",
-        &[
-            "what",
-            "at",
-            "lasted",
-            "lock",
-            "vCPU",
-            "waiters",
-            "their wait",
-        ],
-    );
     kinds(total).next()?;
-    for (what, episodes) in kinds(total) {
-        for episode in episodes.longest.iter().take(SHOWN) {
-            table.row(vec![
-                what.to_owned(),
-                seconds(episode.at_ns),
-                time(episode.duration_ns as f64),
-                episode.lock.to_string(),
-                episode.vcpu.to_string(),
-                episode.waiters.to_string(),
-                time(episode.waited_ns as f64),
-            ]);
-        }
-    }
-    Some(table)
+    let rows = kinds(total).flat_map(|(what, all)| {
+        let longest = all.longest.iter().take(SHOWN);
+        longest.map(move |episode| (what, episode))
+    });
+    let columns = Columns::new()
+        .cell("what", |(what, _): &(&str, &Episode)| (*what).to_owned())
+        .cell("at", |(_, episode)| seconds(episode.at_ns))
+        .cell("lasted", |(_, episode)| time(episode.duration_ns as f64))
+        .cell("lock", |(_, episode)| episode.lock.to_string())
+        .cell("vCPU", |(_, episode)| episode.vcpu.to_string())
+        .cell("waiters", |(_, episode)| episode.waiters.to_string())
+        .cell("their wait", |(_, episode)| time(episode.waited_ns as f64));
+    Some(columns.table("The longest of each kind", rows))
 }
 
 /// Halts, yields, and what was done on purpose.
@@ -280,7 +235,7 @@ pub(crate) fn kick_to_run(total: &Tally) -> Option<Table> {
 }
 
 /// A time in milliseconds, so that a column can be compared.
-fn millis(ns: u64) -> String {
+pub(crate) fn millis(ns: u64) -> String {
     format!("{:.3}", ns as f64 / 1e6)
 }
 

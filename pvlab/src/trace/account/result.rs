@@ -305,6 +305,11 @@ impl Tally {
         (self.acquisitions > 0).then(|| self.parts_ns[part] as f64 / self.acquisitions as f64)
     }
 
+    /// All waiting in each acquisition, ns; `None` if there was no acquisition.
+    pub fn mean_ns(&self) -> Option<f64> {
+        (self.acquisitions > 0).then(|| self.wait_ns as f64 / self.acquisitions as f64)
+    }
+
     /// The share of all waiting that a cause has, from 0 to 1; `None` if there was no waiting.
     pub fn share(&self, part: Part) -> Option<f64> {
         let whole = self.parts_ns.sum();

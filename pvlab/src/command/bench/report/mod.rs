@@ -5,12 +5,13 @@ mod notes;
 mod tables;
 mod times;
 
-use super::plan::{Column, Layout};
-use super::result::{BenchResult, CellResult, Figure};
-use crate::options::cells::Ended;
-use crate::report::csv::{finite, maybe, row};
+use super::plan::{Column, TableKind};
+use super::result::{BenchResult, CellResult, Figure, RunFigures};
+use crate::figures::none;
+use crate::record::{Context, Ended};
+use crate::report::column::Columns;
 use crate::report::doc::{Block, render};
-use crate::report::{Context, Format, Machine, to_json};
+use crate::report::{Format, Machine, to_json};
 use crate::scenario::Scenario;
 use serde::Serialize;
 
@@ -28,7 +29,7 @@ struct Json<'a> {
     #[serde(flatten)]
     machine: Machine<'a>,
     workload: &'static str,
-    layout: Layout,
+    layout: TableKind,
     ended: Ended,
     locks: Vec<String>,
     threads: &'a [usize],
@@ -95,78 +96,58 @@ impl BenchReport {
 
 /// A row for each cell.
 fn csv(result: &BenchResult) -> String {
-    let header = [
-        "workload",
-        "lock",
-        "threads",
-        "vcpus",
-        "column",
-        "reads_to_writes",
-        "split",
-        "load",
-        "unit",
-        "median",
-        "min",
-        "max",
-        "lo",
-        "hi",
-        "interval",
-        "bistable",
-        "change_percent",
-        "runs",
-        "operations",
-        "reads",
-        "thread_min",
-        "thread_max",
-        "contended",
-        "read_wait_max_ns",
-        "write_wait_max_ns",
-        "machine",
-    ];
-    let mut text = row(header.map(str::to_owned));
-    for cell in &result.cells {
-        let figure = cell.figures.first();
-        let something =
-            |of: fn(&Figure) -> f64| finite(figure.map(of).filter(|figure| *figure > 0.0));
-        let change = cell.change_percent.as_ref().and_then(|all| all.first());
-        let sum =
-            |of: fn(&super::result::RunFigures) -> u64| -> u64 { cell.runs.iter().map(of).sum() };
-        text += &row([
-            result.plan.workload.name().to_owned(),
-            cell.lock.clone(),
-            cell.threads.to_string(),
-            cell.vcpus.to_string(),
-            cell.column.name.clone(),
-            cell.column.ratio.to_string(),
-            cell.column.split.to_string(),
-            cell.column.load.to_string(),
-            maybe(figure.map(|figure| figure.unit)),
-            something(|figure| figure.median),
-            something(|figure| figure.min),
-            something(|figure| figure.max),
-            finite(figure.and_then(|figure| figure.lo)),
-            finite(figure.and_then(|figure| figure.hi)),
-            maybe(
-                figure
-                    .and_then(|figure| figure.interval)
-                    .map(|is| is.method),
-            ),
-            figure
+    let figure =
+        |cell: &&CellResult, of: fn(&Figure) -> f64| none::some(of(cell.figures.first()?));
+    let end = |cell: &&CellResult, of: fn(&Figure) -> Option<f64>| of(cell.figures.first()?);
+    let sum =
+        |cell: &&CellResult, of: fn(&RunFigures) -> u64| cell.runs.iter().map(of).sum::<u64>();
+    let most = |cell: &&CellResult, of: fn(&RunFigures) -> Option<u64>| {
+        cell.runs.iter().filter_map(of).max()
+    };
+    Columns::new()
+        .value("workload", |_: &&CellResult| result.plan.workload.name())
+        .value("lock", |cell| cell.lock.clone())
+        .value("threads", |cell| cell.threads)
+        .value("vcpus", |cell| cell.vcpus)
+        .value("column", |cell| cell.column.name.clone())
+        .value("reads_to_writes", |cell| cell.column.ratio.to_string())
+        .value("split", |cell| cell.column.split)
+        .value("load", |cell| cell.column.load.to_string())
+        .value("unit", |cell| Some(cell.figures.first()?.unit))
+        .value("median", move |cell| figure(cell, |figure| figure.median))
+        .value("min", move |cell| figure(cell, |figure| figure.min))
+        .value("max", move |cell| figure(cell, |figure| figure.max))
+        .value("lo", move |cell| end(cell, |figure| figure.lo))
+        .value("hi", move |cell| end(cell, |figure| figure.hi))
+        .value("interval", |cell| {
+            Some(cell.figures.first()?.interval?.method)
+        })
+        .value("bistable", |cell| {
+            cell.figures
+                .first()
                 .is_some_and(|figure| figure.bistable.is_some())
-                .to_string(),
-            finite(change.copied()),
-            cell.runs.len().to_string(),
-            sum(|run| run.operations).to_string(),
-            sum(|run| run.reads).to_string(),
-            maybe(cell.runs.iter().map(|run| run.thread_min).min()),
-            maybe(cell.runs.iter().map(|run| run.thread_max).max()),
-            sum(|run| run.contended).to_string(),
-            maybe(cell.runs.iter().filter_map(|r| r.read_wait_max_ns).max()),
-            maybe(cell.runs.iter().filter_map(|r| r.write_wait_max_ns).max()),
-            result.plan.run.machine_name(),
-        ]);
-    }
-    text
+        })
+        .value("change_percent", |cell| {
+            cell.change_percent.as_ref()?.first().copied()
+        })
+        .value("runs", |cell| cell.runs.len())
+        .value("operations", move |cell| sum(cell, |run| run.operations))
+        .value("reads", move |cell| sum(cell, |run| run.reads))
+        .value("thread_min", |cell| {
+            cell.runs.iter().map(|run| run.thread_min).min()
+        })
+        .value("thread_max", move |cell| {
+            most(cell, |run| Some(run.thread_max))
+        })
+        .value("contended", move |cell| sum(cell, |run| run.contended))
+        .value("read_wait_max_ns", move |cell| {
+            most(cell, |run| run.read_wait_max_ns)
+        })
+        .value("write_wait_max_ns", move |cell| {
+            most(cell, |run| run.write_wait_max_ns)
+        })
+        .value("machine", |_| result.plan.run.machine_name())
+        .csv(&result.cells)
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! What was run, above the tables; and what the tables do not tell, below.
 
 use super::tables::rate;
-use crate::command::bench::plan::{BenchPlan, Layout, Load};
+use crate::command::bench::plan::{BenchPlan, Load, TableKind};
 use crate::command::bench::result::{BenchResult, CellResult, Measure, RunFigures};
 use crate::figures::{never_told, warnings_of_repeats};
-use crate::options::cells::Ended;
-use crate::report::Context;
+use crate::human::{count, plural, time};
+use crate::record::{Context, Ended};
 use crate::report::headline::headline;
-use crate::report::human::{count, plural, time};
 use crate::scenario::{BenchKind, Data, Length, VmSpec, WorkTime};
 
 /// What was run.
@@ -35,7 +34,7 @@ fn workload(plan: &BenchPlan) -> String {
         n => format!("median of {n} interleaved rounds"),
     };
     let inside = match (plan.workload, plan.layout) {
-        (BenchKind::RwsemBench, Layout::Times) => {
+        (BenchKind::RwsemBench, TableKind::Times) => {
             ", load in pauses unless it has a unit".to_owned()
         }
         (BenchKind::RwsemBench, _) => match plan.columns.first().map(|column| column.load) {
@@ -183,9 +182,9 @@ fn unevenness(run: &RunFigures) -> f64 {
 fn name(plan: &BenchPlan, cell: &CellResult) -> String {
     let threads = plural(cell.threads, "thread");
     match plan.layout {
-        Layout::PerThread | Layout::RoundTrips => format!("{}, {threads}", cell.lock),
-        Layout::Rates => format!("{} {}, {threads}", cell.lock, cell.column.name),
-        Layout::Times => format!(
+        TableKind::PerThread | TableKind::RoundTrips => format!("{}, {threads}", cell.lock),
+        TableKind::Rates => format!("{} {}, {threads}", cell.lock, cell.column.name),
+        TableKind::Times => format!(
             "{}/{} load {}, {threads}",
             cell.lock, cell.column.ratio, cell.column.load
         ),

@@ -3,7 +3,7 @@
 use super::grid::Grid;
 use super::times;
 use super::times::{Row, Section};
-use crate::command::bench::plan::{BenchPlan, Layout, Load, Ratio};
+use crate::command::bench::plan::{BenchPlan, Load, Ratio, TableKind};
 use crate::command::bench::result::{BenchResult, CellResult, Measure};
 use crate::report::doc::Block;
 
@@ -41,7 +41,7 @@ impl Show {
 
 /// All tables as plain text.
 pub(crate) fn text(result: &BenchResult) -> String {
-    if result.plan.layout == Layout::Times {
+    if result.plan.layout == TableKind::Times {
         return times::text(&sections(result));
     }
     let grids: Vec<_> = grids(result).iter().map(Grid::text).collect();
@@ -51,7 +51,7 @@ pub(crate) fn text(result: &BenchResult) -> String {
 /// All tables as parts of a report in Markdown.
 pub(crate) fn blocks(result: &BenchResult) -> Vec<Block> {
     let plan = &result.plan;
-    if plan.layout == Layout::Times {
+    if plan.layout == TableKind::Times {
         let mut loads: Vec<String> = Vec::new();
         for column in &plan.columns {
             let load = column.load.to_string();
@@ -104,8 +104,8 @@ fn grid(result: &BenchResult, locks: &[usize], show: Show) -> Grid {
     let names = |lock| {
         columns(lock).flat_map(|column| {
             measures.iter().map(move |measure| match plan.layout {
-                Layout::Rates | Layout::Times => plan.columns[column].name.clone(),
-                Layout::PerThread | Layout::RoundTrips => match measure {
+                TableKind::Rates | TableKind::Times => plan.columns[column].name.clone(),
+                TableKind::PerThread | TableKind::RoundTrips => match measure {
                     Measure::RatePerThread => "per thread".to_owned(),
                     Measure::RoundTrip => "us/op".to_owned(),
                     _ => "total".to_owned(),

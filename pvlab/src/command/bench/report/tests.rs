@@ -74,7 +74,7 @@ Spread (most minus least of the rounds, in % of the median):
 
 fn times(locks: &[&str]) -> BenchPlan {
     let mut plan = fixture::plan(locks, &[2]);
-    plan.layout = Layout::Times;
+    plan.layout = TableKind::Times;
     let ten = Ratio {
         reads: 10,
         writes: 1,
@@ -150,13 +150,13 @@ fn the_originals_averages_and_totals() {
     for (workload, layout, header, row) in [
         (
             BenchKind::FutexHash,
-            Layout::PerThread,
+            TableKind::PerThread,
             "per thread      total",
             "    618,572   1,237,144",
         ),
         (
             BenchKind::Pipe,
-            Layout::RoundTrips,
+            TableKind::RoundTrips,
             "us/op      total",
             "     0.81  1,237,144",
         ),

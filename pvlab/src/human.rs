@@ -1,7 +1,5 @@
 //! Figures for people: three digits and a unit.
 
-use crate::figures::stats::Support;
-
 /// A number with three significant digits and a decimal prefix, ready for a unit: `3.05 M`.
 fn prefixed(value: f64) -> String {
     if !value.is_finite() {
@@ -42,14 +40,6 @@ pub fn rates((lo, hi): (f64, f64)) -> String {
         return format!("none .. {}", rate(hi));
     }
     format!("{} .. {}", prefixed(lo).trim_end(), rate(hi))
-}
-
-/// What to say behind an interval that has no confidence.
-pub(crate) fn in_words(interval: Option<Support>) -> &'static str {
-    match interval {
-        Some(Support { level: None, .. }) => " (range)",
-        _ => "",
-    }
 }
 
 /// A rate of acquisitions, of which there is none without any.
@@ -93,6 +83,11 @@ pub fn ratio(ratio: f64) -> String {
         r if r >= 0.001 => format!("{r:.4}"),
         r => format!("{r:.2e}"),
     }
+}
+
+/// An interval of ratios.
+pub fn ratios((lo, hi): (f64, f64)) -> String {
+    format!("{} .. {}", ratio(lo), ratio(hi))
 }
 
 /// A share as a percentage: `12.3 %`.
