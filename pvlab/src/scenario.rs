@@ -75,6 +75,48 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// These guests with nothing to do, and everything else as it is unless somebody says otherwise.
+    pub(crate) fn bare(
+        machine: MachineKind,
+        vms: Vec<VmSpec>,
+        cpus: Vec<usize>,
+        length: Length,
+    ) -> Self {
+        Self {
+            machine,
+            simulated: None,
+            vms,
+            cpus,
+            placement: Placement::Pinned,
+            workload: Workload {
+                critical: WorkTime::ZERO,
+                outside: WorkTime::ZERO,
+                outside_spread: Spread::Fixed,
+                data: Data::OwnLine,
+                locks: 1,
+                skew: 0.0,
+                mix: Mix::Exclusive,
+                contexts: 1,
+            },
+            length,
+            warm_up: Duration::ZERO,
+            // As in Linux.
+            spin_threshold: 32768,
+            noise: 0,
+            cpl: Cpl::Auto,
+            latency: true,
+            seed: 1,
+            watchdog: Duration::from_secs(10),
+            offered: Offered::default(),
+            numa_nodes: 1,
+            preempt: None,
+            torture: None,
+            bench: None,
+            vcpu_is_preempted: true,
+            drop_kicks: false,
+        }
+    }
+
     /// The machine's name, as users write it.
     pub fn machine_name(&self) -> String {
         match &self.simulated {
@@ -220,6 +262,12 @@ impl Lock {
     /// What the lock can do and needs.
     pub const fn traits(self) -> Traits {
         self.kind.traits()
+    }
+
+    /// Whether waiters spin for a number of turns and then halt, in the middle of an acquisition. A sleeping
+    /// lock's do not: an idle CPU halts whatever it is offered.
+    pub(crate) const fn halts_while_spinning(&self) -> bool {
+        self.traits().halts && !self.traits().sleeps
     }
 
     /// The name, as users write it.

@@ -223,7 +223,7 @@ fn wrong_machines_and_parameters_are_told_in_one_line_with_a_suggestion() {
         ),
         (
             "--machine threads --set kick_ns=1",
-            "--set is of simulated machines",
+            "--set applies only to simulated machines",
         ),
         (
             "--machine sim:broadwell-ex-4s --cpus 111-112",
@@ -233,7 +233,10 @@ fn wrong_machines_and_parameters_are_told_in_one_line_with_a_suggestion() {
             "--machine sim:broadwell-ex-4s --vcpus 16384",
             "the lock word can name no more",
         ),
-        ("--machine sim:broadwell-ex-4s --cpl 3", "--cpl is of KVM"),
+        (
+            "--machine sim:broadwell-ex-4s --cpl 3",
+            "--cpl applies only to KVM",
+        ),
     ] {
         let output = pvlab(&format!("run --lock tas {options}"));
         assert_eq!(output.status.code(), Some(2), "{options}");
@@ -248,7 +251,7 @@ fn wrong_machines_and_parameters_are_told_in_one_line_with_a_suggestion() {
             "torture --machine sim:broadwell-ex-4s --lock tas --writers 1 {option}"
         ));
         assert_eq!(output.status.code(), Some(2), "{option}");
-        assert!(stderr(&output).contains("is of real machines"));
+        assert!(stderr(&output).contains("applies only to real machines"));
     }
 }
 
@@ -355,7 +358,7 @@ fn a_schedule_is_a_small_file_that_replays_to_the_last_bit() {
         (format!("{line} --deschedule 0:0:1ms"), "is no schedule"),
         (
             "run --machine threads --lock tas --vcpus 2 --deschedule 0:1:1ms".to_owned(),
-            "is of simulated machines",
+            "applies only to simulated machines",
         ),
     ] {
         let output = pvlab(&line);
