@@ -3,7 +3,7 @@
 use crate::host::Host;
 use crate::limits::Limits;
 pub use crate::machine::Unknown;
-use crate::scenario::{MachineKind, Scenario};
+use crate::scenario::Scenario;
 use abi::Counter;
 use abi::hist::{BUCKETS, bucket_values};
 use serde::{Deserialize, Serialize};
@@ -60,7 +60,7 @@ pub struct Context {
 impl Context {
     /// Where the scenario is run, by this host.
     pub fn new(host: Host, machine_reason: String, scenario: &Scenario) -> Self {
-        let real = scenario.machine != MachineKind::Simulated;
+        let real = !scenario.machine.is_simulated();
         Self {
             host: real.then_some(host),
             machine_reason,

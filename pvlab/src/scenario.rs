@@ -2,20 +2,17 @@
 
 mod bench;
 pub mod limits;
+mod lock;
 mod work;
 
 pub use bench::{Bench, BenchKind};
 pub use limits::ScenarioError;
+pub use lock::{Lock, UnknownLock, split_dispatch};
 pub use work::{Data, Spread, WorkTime};
 
 pub use crate::machine::{Cpl, MachineKind, SIM_PREFIX, Simulated};
 use crate::selection::Offered;
-use abi::Dispatch;
-use pvlock::LockKind;
-use pvlock::registry::Traits;
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 /// One run. Part of every [`Record`](crate::record::Record), so that any result can be run again.
@@ -76,6 +73,48 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// These guests with nothing to do, and everything else as it is unless somebody says otherwise.
+    pub(crate) fn bare(
+        machine: MachineKind,
+        vms: Vec<VmSpec>,
+        cpus: Vec<usize>,
+        length: Length,
+    ) -> Self {
+        Self {
+            machine,
+            simulated: None,
+            vms,
+            cpus,
+            placement: Placement::Pinned,
+            workload: Workload {
+                critical: WorkTime::ZERO,
+                outside: WorkTime::ZERO,
+                outside_spread: Spread::Fixed,
+                data: Data::OwnLine,
+                locks: 1,
+                skew: 0.0,
+                mix: Mix::Exclusive,
+                contexts: 1,
+            },
+            length,
+            warm_up: Duration::ZERO,
+            // As in Linux.
+            spin_threshold: 32768,
+            noise: 0,
+            cpl: Cpl::Auto,
+            latency: true,
+            seed: 1,
+            watchdog: Duration::from_secs(10),
+            offered: Offered::default(),
+            numa_nodes: 1,
+            preempt: None,
+            torture: None,
+            bench: None,
+            vcpu_is_preempted: true,
+            drop_kicks: false,
+        }
+    }
+
     /// The machine's name, as users write it.
     pub fn machine_name(&self) -> String {
         match &self.simulated {
@@ -162,110 +201,6 @@ pub struct VmSpec {
     pub lock: Lock,
     /// How many vCPUs it has.
     pub vcpus: usize,
-}
-
-/// A lock and how it is called; written `qspinlock`, or `qspinlock:pointer`, with `auto=` before it if
-/// the guest's kernel chose it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-pub struct Lock {
-    /// The algorithm.
-    pub kind: LockKind,
-    /// How the workload reaches it.
-    pub dispatch: Dispatch,
-    /// It was chosen by what the guest is offered ([`Scenario::offered`]).
-    pub auto: bool,
-}
-
-impl Lock {
-    /// What the lock can do and needs.
-    pub const fn traits(self) -> Traits {
-        self.kind.traits()
-    }
-
-    /// The name, as users write it.
-    pub fn name(self) -> String {
-        self.to_string()
-    }
-}
-
-impl From<LockKind> for Lock {
-    fn from(kind: LockKind) -> Self {
-        Self {
-            kind,
-            dispatch: Dispatch::Direct,
-            auto: false,
-        }
-    }
-}
-
-impl PartialEq<LockKind> for Lock {
-    fn eq(&self, kind: &LockKind) -> bool {
-        *self == Self::from(*kind)
-    }
-}
-
-impl fmt::Display for Lock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let auto = if self.auto { "auto=" } else { "" };
-        match self.dispatch {
-            Dispatch::Direct => f.pad(&format!("{auto}{}", self.kind)),
-            other => f.pad(&format!("{auto}{}:{}", self.kind, other.name())),
-        }
-    }
-}
-
-impl From<Lock> for String {
-    fn from(lock: Lock) -> Self {
-        lock.to_string()
-    }
-}
-
-/// A lock that does not exist, or cannot be called in that way.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum UnknownLock {
-    /// There is no lock of that name.
-    #[error("unknown lock '{0}'")]
-    Kind(String),
-    /// There is no way of that name to call a lock.
-    #[error("unknown way '{0}' to call a lock; there are direct, pointer and patched")]
-    Dispatch(String),
-}
-
-impl FromStr for Lock {
-    type Err = UnknownLock;
-
-    fn from_str(text: &str) -> Result<Self, UnknownLock> {
-        let (auto, text) = match text.strip_prefix("auto=") {
-            Some(text) => (true, text),
-            None => (false, text),
-        };
-        let (name, dispatch) = split_dispatch(text)?;
-        let kind = LockKind::from_name(name).ok_or_else(|| UnknownLock::Kind(name.to_owned()))?;
-        Ok(Self {
-            kind,
-            dispatch,
-            auto,
-        })
-    }
-}
-
-/// A lock's name, and the way to call it that may be written after a colon.
-pub fn split_dispatch(text: &str) -> Result<(&str, Dispatch), UnknownLock> {
-    let Some((name, way)) = text.split_once(':') else {
-        return Ok((text, Dispatch::Direct));
-    };
-    let known = Dispatch::ALL.into_iter().find(|known| known.name() == way);
-    let dispatch = known.ok_or_else(|| UnknownLock::Dispatch(way.to_owned()))?;
-    Ok((name, dispatch))
-}
-
-impl TryFrom<String> for Lock {
-    type Error = UnknownLock;
-
-    fn try_from(text: String) -> Result<Self, UnknownLock> {
-        text.parse()
-    }
 }
 
 /// How vCPUs are placed on host CPUs.

@@ -38,7 +38,7 @@ fn what_makes_no_sense_is_refused_in_one_line() {
     for (line, what) in [
         (
             "validate --against kvm",
-            "--against is of simulated machines",
+            "--against applies only to simulated machines",
         ),
         ("validate --against sim:hear", "did you mean 'here'?"),
         (
@@ -52,7 +52,7 @@ fn what_makes_no_sense_is_refused_in_one_line() {
         ("validate --set kick_us=1", "did you mean 'kick_ns'?"),
         (
             "calibrate --machine sim:here",
-            "pvlab calibrate is of real machines",
+            "pvlab calibrate applies only to real machines",
         ),
     ] {
         let output = pvlab(line);

@@ -1,6 +1,6 @@
 //! `pvlab locks`.
 
-use crate::options::args::ShortFormatArg;
+use crate::options::output::short_format;
 use crate::report::column::Columns;
 use crate::report::doc::{Block, render};
 use crate::report::{Format, to_json};
@@ -58,6 +58,6 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct LocksArgs {
     /// Format of the list.
-    #[arg(long, value_enum, default_value_t = ShortFormatArg::Table)]
-    pub(crate) format: ShortFormatArg,
+    #[arg(long, default_value = "table", value_parser = short_format())]
+    pub(crate) format: Format,
 }

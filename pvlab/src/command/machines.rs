@@ -1,10 +1,9 @@
 //! `pvlab machines`.
 
 use crate::host::Host;
-use crate::options::args::FormatArg;
-use crate::options::error::{CliError, Usage};
+use crate::options::error::CliError;
 use crate::options::exit::DONE;
-use crate::options::output::Target;
+use crate::options::output::{Target, format};
 use crate::report::column::Columns;
 use crate::report::doc::{Block, render};
 use crate::report::{Format, to_json};
@@ -27,8 +26,8 @@ pub(crate) struct MachinesArgs {
     #[arg(long, value_name = "PARAMETER=VALUE", requires = "name")]
     set: Vec<String>,
     /// Format of the list.
-    #[arg(long, value_enum, default_value_t = FormatArg::Table)]
-    format: FormatArg,
+    #[arg(long, default_value = "table", value_parser = format())]
+    format: Format,
 }
 
 #[derive(Serialize)]
@@ -54,16 +53,17 @@ struct Parameters<'a, P> {
 
 /// Lists the machines, or the parameters of one.
 pub(crate) fn run(args: &MachinesArgs) -> Result<u8, CliError> {
-    let format = Format::from(args.format);
+    let format = args.format;
     let text = match &args.name {
         None => list(format),
         Some(name) => {
             let preset = name.strip_prefix(SIM_PREFIX).unwrap_or(name).to_owned();
             let set = args.set.clone();
             let rules = Vec::new();
-            let spec =
-                crate::machine::spec(&Simulated { preset, set, rules }).map_err(Usage::from)?;
-            parameters(&spec, format)
+            parameters(
+                &crate::machine::spec(&Simulated { preset, set, rules })?,
+                format,
+            )
         }
     };
     Target::print(&text)?;

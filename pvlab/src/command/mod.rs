@@ -27,7 +27,7 @@ mod trace;
 mod validate;
 
 use crate::ending;
-use crate::options::error::{CliError, Ends, Usage};
+use crate::options::error::{CliError, Ends, usage};
 use crate::options::exit::{DONE, FAILED, complain, watch};
 use crate::options::{output, terminal};
 use clap::{CommandFactory, Parser, Subcommand};
@@ -69,7 +69,7 @@ pub(crate) enum Command {
     #[command(after_help = run::EXAMPLES)]
     Run(Box<run::RunArgs>),
     /// Trace every halt, kick and preemption, and account for every nanosecond of waiting.
-    #[command(after_help = trace::EXAMPLES)]
+    #[command(after_help = trace::EXAMPLES, mut_args = trace::not_with_summary)]
     Trace(Box<trace::TraceArgs>),
     /// Torture a lock as locktorture does, and say whether it stood it.
     #[command(after_help = torture::EXAMPLES)]
@@ -131,6 +131,16 @@ struct Signals(#[source] std::io::Error);
 
 impl Ends for Signals {}
 
+/// RUST_LOG does not parse.
+#[derive(Debug, thiserror::Error)]
+#[error("RUST_LOG='{directives}': {why}; write for example RUST_LOG=vmm=debug")]
+struct LogFilter {
+    directives: String,
+    why: String,
+}
+
+usage!(LogFilter);
+
 fn dispatch(cli: Cli) -> Result<u8, CliError> {
     match cli.command {
         Command::Bench(args) => bench::bench(&args),
@@ -146,11 +156,11 @@ fn dispatch(cli: Cli) -> Result<u8, CliError> {
         Command::Doctor(args) => {
             let target = output::Target::check(args.output.as_deref())?;
             watch(&target);
-            target.write(&doctor::run(args.format.into())?)?;
+            target.write(&doctor::run(args.format)?)?;
             Ok(DONE)
         }
         Command::Locks(args) => {
-            output::Target::print(&locks::locks(args.format.into()))?;
+            output::Target::print(&locks::locks(args.format))?;
             Ok(DONE)
         }
         Command::Completions { shell } => {
@@ -168,11 +178,10 @@ fn start_tracing() -> Result<(), CliError> {
     let Ok(directives) = std::env::var(tracing_subscriber::EnvFilter::DEFAULT_ENV) else {
         return Ok(());
     };
-    let filter =
-        tracing_subscriber::EnvFilter::try_new(&directives).map_err(|why| Usage::LogFilter {
-            directives,
-            why: why.to_string(),
-        })?;
+    let filter = tracing_subscriber::EnvFilter::try_new(&directives).map_err(|why| LogFilter {
+        directives,
+        why: why.to_string(),
+    })?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

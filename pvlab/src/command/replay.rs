@@ -2,13 +2,13 @@
 
 use super::run::{How, carry_out};
 use crate::host::Host;
-use crate::options::args::{FormatArg, ReportArgs};
-use crate::options::error::{CliError, Ends, Usage};
-use crate::options::exit::{BROKEN, DONE, USAGE, complain};
-use crate::options::output::Target;
-use crate::options::values;
+use crate::options::error::{CliError, usage};
+use crate::options::exit::{BROKEN, DONE, complain};
+use crate::options::machine::MachineUsage;
+use crate::options::output::{ReportArgs, Target};
+use crate::options::times::{TimeUsage, nonzero_duration};
 use crate::report::to_json;
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, whole_ns};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -33,10 +33,10 @@ const SCHEMA: &str = "pvlab.schedule/1";
 pub(crate) struct ScheduleArgs {
     /// Take vCPU's CPU away for that long when it has begun its critical section of that number, counted
     /// from 1, such as 0:5:2ms; repeat it for more.
-    #[arg(long, value_name = "VCPU:SECTION:TIME", value_parser = values::deschedule)]
+    #[arg(long, value_name = "VCPU:SECTION:TIME", value_parser = deschedule)]
     deschedule: Vec<Rule>,
     /// Let vCPU's wake-up of that number, counted from 1, take that much longer, such as 1:1:500us.
-    #[arg(long, value_name = "VCPU:WAKE:TIME", value_parser = values::delay_wake)]
+    #[arg(long, value_name = "VCPU:WAKE:TIME", value_parser = delay_wake)]
     delay_wake: Vec<Rule>,
     /// Do what this file says, which was saved from the same scenario.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["deschedule", "delay_wake"])]
@@ -98,44 +98,52 @@ impl Saved {
 /// Why a schedule cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ScheduleError {
-    /// The file is none.
+    #[error("'{0}' is no schedule; write VCPU:NUMBER:TIME, such as 0:5:2ms")]
+    Syntax(String),
+    #[error(transparent)]
+    Time(#[from] TimeUsage),
     #[error("{file} is not a schedule that 'pvlab run --save-schedule' has written: {why}")]
-    File {
-        /// The file.
-        file: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// What it says cannot be run.
+    File { file: String, why: String },
     #[error("{file} cannot be run: {why}")]
-    Scenario {
-        /// The file.
-        file: String,
-        /// The field, and what it may be.
-        why: String,
-    },
-    /// It was saved from something else.
+    Scenario { file: String, why: String },
+    /// It was saved from something else; `place` is where the scenarios differ first.
     #[error(
         "{file} is a schedule for another scenario: {place} is {theirs} there and {ours} here; 'pvlab replay {file}' runs that one"
     )]
     Other {
-        /// The file.
         file: String,
-        /// Where the scenarios differ first.
         place: String,
-        /// What it is in the file.
         theirs: String,
-        /// What was asked for.
         ours: String,
     },
-    /// A rule about a vCPU that there is not.
+    /// `vcpus` are those of the largest VM.
     #[error("a schedule for vCPU {vcpu}, but no VM has more than {vcpus} vCPUs, counted from 0")]
-    NoSuchVcpu {
-        /// The vCPU.
-        vcpu: u32,
-        /// vCPUs of the largest VM.
-        vcpus: usize,
-    },
+    NoSuchVcpu { vcpu: u32, vcpus: usize },
+}
+
+usage!(ScheduleError);
+
+/// A vCPU, a number counted from 1, and a time in ns, such as `0:5:2ms`.
+fn moment(text: &str) -> Result<(u32, u64, u64), ScheduleError> {
+    let wrong = || ScheduleError::Syntax(text.to_owned());
+    let (vcpu, rest) = text.split_once(':').ok_or_else(wrong)?;
+    let (number, time) = rest.split_once(':').ok_or_else(wrong)?;
+    let vcpu = vcpu.parse().map_err(|_| wrong())?;
+    let number = number.parse().map_err(|_| wrong())?;
+    if number == 0 {
+        return Err(wrong());
+    }
+    Ok((vcpu, number, whole_ns(nonzero_duration(time)?)))
+}
+
+/// A critical section in which its holder is to be descheduled.
+fn deschedule(text: &str) -> Result<Rule, ScheduleError> {
+    moment(text).map(|(vcpu, section, ns)| Rule::DescheduleHolder { vcpu, section, ns })
+}
+
+/// A wake-up that is to take longer.
+fn delay_wake(text: &str) -> Result<Rule, ScheduleError> {
+    moment(text).map(|(vcpu, wake, ns)| Rule::DelayWake { vcpu, wake, ns })
 }
 
 /// Puts the schedule into the scenario, and saves it, as the options say. A file is saved before anything
@@ -152,7 +160,7 @@ pub(crate) fn apply(
         .collect();
     let asked = !rules.is_empty() || args.schedule.is_some() || args.save_schedule.is_some();
     if asked && !scenario.machine.is_simulated() {
-        return Err(Usage::NotSimulated {
+        return Err(MachineUsage::NotSimulated {
             option: "a schedule",
             machine: scenario.machine.name(),
         }
@@ -218,7 +226,7 @@ fn read(path: &Path) -> Result<Scenario, CliError> {
     if scenario.torture.is_some() || scenario.bench.is_some() {
         return Err(refused("only 'pvlab run' has schedules".to_owned()));
     }
-    let most = crate::machine::spec(simulated).map_err(Usage::from)?.cpus();
+    let most = crate::machine::spec(simulated)?.cpus();
     if let Some(cpu) = scenario.cpus.iter().find(|cpu| **cpu >= most) {
         let last = most - 1;
         return Err(refused(format!(
@@ -282,14 +290,8 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<u8, CliError> {
         &How {
             stat_interval: None,
             live: false,
-            format: FormatArg::into(args.report.format),
+            format: args.report.format,
             output: args.report.output.as_deref(),
         },
     )
-}
-
-impl Ends for ScheduleError {
-    fn exit_code(&self) -> u8 {
-        USAGE
-    }
 }

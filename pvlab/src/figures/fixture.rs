@@ -3,9 +3,7 @@
 use crate::record::{
     Context, ExclusionCheck, Figures, Record, Start, StartReason, VcpuRecord, VmRecord, Waits,
 };
-use crate::scenario::{
-    Cpl, Data, Length, MachineKind, Mix, Placement, Scenario, Spread, VmSpec, WorkTime, Workload,
-};
+use crate::scenario::{Length, MachineKind, Scenario, VmSpec, WorkTime};
 use abi::Counter;
 use abi::hist::bucket_of;
 use pvlock::{LockEvent, LockKind};
@@ -14,41 +12,16 @@ use std::time::Duration;
 
 /// Two vCPUs on two CPUs for a second.
 pub(crate) fn scenario(lock: LockKind) -> Scenario {
-    Scenario {
-        machine: MachineKind::Kvm,
-        simulated: None,
-        vms: vec![VmSpec {
-            lock: lock.into(),
-            vcpus: 2,
-        }],
-        cpus: vec![0, 1],
-        placement: Placement::Pinned,
-        workload: Workload {
-            critical: WorkTime::from_ns(130),
-            outside: WorkTime::from_ns(130),
-            outside_spread: Spread::Fixed,
-            data: Data::OwnLine,
-            locks: 1,
-            skew: 0.0,
-            mix: Mix::Exclusive,
-            contexts: 1,
-        },
-        length: Length::Duration(Duration::from_secs(1)),
-        warm_up: Duration::from_millis(300),
-        spin_threshold: 32768,
-        noise: 0,
-        cpl: Cpl::Auto,
-        latency: true,
-        seed: 1,
-        watchdog: Duration::from_secs(10),
-        offered: Default::default(),
-        numa_nodes: 1,
-        preempt: None,
-        torture: None,
-        bench: None,
-        vcpu_is_preempted: true,
-        drop_kicks: false,
-    }
+    let vms = vec![VmSpec {
+        lock: lock.into(),
+        vcpus: 2,
+    }];
+    let second = Length::Duration(Duration::from_secs(1));
+    let mut scenario = Scenario::bare(MachineKind::Kvm, vms, vec![0, 1], second);
+    scenario.workload.critical = WorkTime::from_ns(130);
+    scenario.workload.outside = WorkTime::from_ns(130);
+    scenario.warm_up = Duration::from_millis(300);
+    scenario
 }
 
 /// A VM whose vCPUs made that many acquisitions; half of them contended, each waited for 100 ns.

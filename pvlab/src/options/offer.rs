@@ -1,15 +1,52 @@
 //! What guests are offered, and the locks that follow from it.
 
-use super::args::OfferArgs;
-use super::error::Usage;
-use super::values::LockArg;
+use super::error::usage;
+use super::lock::LockArg;
 use crate::scenario::{Lock, MachineKind};
 use crate::selection::Offered;
 use abi::Dispatch;
+use clap::Args;
+
+/// What guests are offered when their kernels choose a lock.
+#[derive(Clone, Copy, Debug, Args)]
+#[command(next_help_heading = "What --lock auto chooses by")]
+pub(crate) struct OfferArgs {
+    /// Do not offer halts that a kick ends (KVM's PV unhalt): `auto` is a test-and-set lock then, and
+    /// locks whose waiters halt are refused.
+    #[arg(long)]
+    pub(crate) no_pv_unhalt: bool,
+    /// Tell guests that their vCPUs are never preempted (KVM's real-time hint): `auto` is the native
+    /// qspinlock then.
+    #[arg(long)]
+    pub(crate) realtime_hint: bool,
+    /// Rule paravirtual spinlocks out, as the kernel parameter nopvspin does: `auto` is the native
+    /// qspinlock then.
+    #[arg(long)]
+    pub(crate) no_pv: bool,
+}
+
+/// What is wrong with the locks of guests that are offered this.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OfferUsage {
+    #[error("{0} changes what --lock auto chooses, but no lock is auto; leave it out")]
+    NothingToChoose(&'static str),
+    #[error(
+        "waiters of '{0}' halt, which --no-pv-unhalt rules out; use auto, virt-tas, qspinlock, or \
+         another lock whose waiters do not halt ('pvlab locks')"
+    )]
+    CannotHalt(Lock),
+    #[error(
+        "'{lock}': calls are patched in the image of a KVM guest, and the machine is {machine}, which \
+         has none; use :pointer or :direct"
+    )]
+    NothingToPatch { lock: Lock, machine: &'static str },
+}
+
+usage!(OfferUsage);
 
 impl OfferArgs {
     /// What the guests are offered.
-    pub(crate) fn offered(&self) -> Offered {
+    pub(super) fn offered(&self) -> Offered {
         Offered {
             pv_unhalt: !self.no_pv_unhalt,
             realtime_hint: self.realtime_hint,
@@ -20,50 +57,39 @@ impl OfferArgs {
     /// The locks that guests with so many vCPUs get on `machine`, if they can have them.
     ///
     /// All locks of a command together: an option that matters to none of them is a mistake.
-    pub(crate) fn resolve(
+    pub(super) fn resolve(
         &self,
         asked: &[(LockArg, usize)],
         machine: MachineKind,
-    ) -> Result<Vec<Lock>, Usage> {
+    ) -> Result<Vec<Lock>, OfferUsage> {
         let auto = asked.iter().any(|(lock, _)| lock.kind.is_none());
-        for (given, option) in [
-            (self.realtime_hint, "--realtime-hint"),
-            (self.no_pv, "--no-pv"),
-        ] {
-            if given && !auto {
-                return Err(Usage::NothingToChoose { option });
-            }
+        if self.realtime_hint && !auto {
+            return Err(OfferUsage::NothingToChoose("--realtime-hint"));
         }
-        let resolved: Vec<Lock> = asked
-            .iter()
-            .map(|&(lock, vcpus)| Lock {
-                kind: (lock.kind).unwrap_or_else(|| self.offered().choose(vcpus)),
-                dispatch: lock.dispatch,
-                auto: lock.kind.is_none(),
-            })
-            .collect();
+        if self.no_pv && !auto {
+            return Err(OfferUsage::NothingToChoose("--no-pv"));
+        }
+        let resolved = asked.iter().map(|&(lock, vcpus)| Lock {
+            kind: (lock.kind).unwrap_or_else(|| self.offered().choose(vcpus)),
+            dispatch: lock.dispatch,
+            auto: lock.kind.is_none(),
+        });
+        let resolved: Vec<_> = resolved.collect();
         if self.no_pv_unhalt {
-            if let Some(lock) = resolved.iter().find(|lock| needs_pv_unhalt(lock)) {
-                return Err(Usage::CannotHalt { lock: lock.name() });
+            if let Some(&lock) = resolved.iter().find(|lock| lock.halts_while_spinning()) {
+                return Err(OfferUsage::CannotHalt(lock));
             }
             if !auto {
-                let option = "--no-pv-unhalt";
-                return Err(Usage::NothingToChoose { option });
+                return Err(OfferUsage::NothingToChoose("--no-pv-unhalt"));
             }
         }
         let patched = |lock: &&Lock| lock.dispatch == Dispatch::Patched;
         match resolved.iter().find(patched) {
-            Some(lock) if !machine.facts().kvm => Err(Usage::NothingToPatch {
-                lock: lock.name(),
+            Some(&lock) if !machine.facts().kvm => Err(OfferUsage::NothingToPatch {
+                lock,
                 machine: machine.name(),
             }),
             _ => Ok(resolved),
         }
     }
-}
-
-/// Whether the lock's waiters halt in the middle of an acquisition. A sleeping lock's do not: an idle
-/// CPU halts whatever it is offered.
-fn needs_pv_unhalt(lock: &Lock) -> bool {
-    lock.traits().halts && !lock.traits().sleeps
 }

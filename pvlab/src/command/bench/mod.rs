@@ -8,18 +8,22 @@ pub(crate) mod result;
 mod values;
 
 use crate::host::Host;
-use crate::options::args::{
-    Common, DataArgs, FormatArg, JobsArgs, MachineArgs, MixArgs, OfferArgs, cpl,
-};
 use crate::options::cells;
+use crate::options::common::BaseArgs;
 use crate::options::error::CliError;
 use crate::options::exit::{BROKEN, DONE, complain, interrupted, watch};
-use crate::options::output::Target;
+use crate::options::guests::vcpus;
+use crate::options::lock::{LockArg, LockParser};
+use crate::options::machine::{JobsArgs, jobs};
+use crate::options::numbers::{Each, rounds};
+use crate::options::output::{ReportArgs, Target};
 use crate::options::progress::Progress;
-use crate::options::request::jobs;
-use crate::options::values::{Each, LockArg, LockParser, OutsideArg, PlacementArg};
-use crate::record::{Context, Ended, VmRecord};
-use crate::scenario::{BenchKind, Cpl, WorkTime};
+use crate::options::times::{OutsideArg, duration, nonzero_duration, outside};
+use crate::options::work::DataArgs;
+use crate::record::Context;
+use crate::record::Ended;
+use crate::record::VmRecord;
+use crate::scenario::BenchKind;
 use crate::session::RunError;
 use clap::builder::{EnumValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
@@ -27,7 +31,6 @@ use plan::{BenchPlan, Cell, Load, Ratio};
 use report::BenchReport;
 use result::{BenchResult, RunFigures};
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 use std::time::Duration;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -70,7 +73,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = Each(values::threads))]
     threads: Vec<usize>,
     /// vCPUs that the threads share, if there are as many threads [default: one for each CPU].
-    #[arg(long, value_name = "N", value_parser = crate::options::values::vcpus)]
+    #[arg(long, value_name = "N", value_parser = vcpus)]
     vcpus: Option<usize>,
     /// Columns of rwsem-bench's table of rates [default: all that the lock can do].
     #[arg(long, value_name = "MODE,...", value_delimiter = ',',
@@ -91,7 +94,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "HOW", value_enum)]
     mix: Option<BenchMixArg>,
     /// Think for this long, with unit, between two operations; TIME:exp is random, with that mean.
-    #[arg(long, value_name = "TIME[:exp]", default_value = "0", value_parser = crate::options::values::outside)]
+    #[arg(long, value_name = "TIME[:exp]", default_value = "0", value_parser = outside)]
     outside: OutsideArg,
     #[command(flatten)]
     data: DataArgs,
@@ -99,50 +102,28 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N", value_parser = values::operations, conflicts_with = "duration")]
     ops: Option<u64>,
     /// Length of each run, with unit, not counting the warm-up [default: 1s].
-    #[arg(long, value_name = "TIME", value_parser = crate::options::values::nonzero_duration)]
+    #[arg(long, value_name = "TIME", value_parser = nonzero_duration)]
     duration: Option<Duration>,
     /// How often each cell of the table is run; rounds are interleaved, and the table shows medians.
-    #[arg(long, value_name = "N", default_value = "3", value_parser = crate::options::values::rounds)]
+    #[arg(long, value_name = "N", default_value = "3", value_parser = rounds)]
     rounds: usize,
     /// Time every acquisition, and report the longest waits. It makes short operations much slower.
     #[arg(long)]
     latency: bool,
     #[command(flatten)]
-    machine: MachineArgs,
+    base: BaseArgs,
     #[command(flatten)]
     jobs: JobsArgs,
     /// Least time before the measurement of each run starts, with unit.
     #[arg(long, value_name = "TIME", default_value = "100ms",
-          value_parser = crate::options::values::duration)]
+          value_parser = duration)]
     warm_up: Duration,
-    /// Turns that a paravirtual waiter spins before it halts (at least 1) [default: 32768].
-    #[arg(long, value_name = "TURNS", value_parser = crate::options::values::spin_threshold)]
-    spin_threshold: Option<u32>,
-    /// Privilege level of the guest: 0, 3, or 0 where the host runs it natively [default: auto].
-    #[arg(long, value_parser = cpl())]
-    cpl: Option<Cpl>,
-    /// Seed of every random choice.
-    #[arg(long, value_name = "N", default_value = "1", value_parser = crate::options::values::whole)]
-    seed: u64,
     /// A run without any acquisition for this long (with unit) is reported as stuck.
     #[arg(long, value_name = "TIME", default_value = "10s",
-          value_parser = crate::options::values::nonzero_duration)]
+          value_parser = nonzero_duration)]
     watchdog: Duration,
-    /// Never tell locks that a vCPU is preempted (vcpu_is_preempted), even where that is known: shows what
-    /// it is worth.
-    #[arg(long)]
-    no_vcpu_is_preempted: bool,
-    /// Fault injection: drop kicks, so that halted waiters sleep for ever.
-    #[arg(long, hide = true)]
-    drop_kicks: bool,
-    /// Format of the report.
-    #[arg(long, value_enum, default_value_t = FormatArg::Table)]
-    format: FormatArg,
-    /// Write the report to this file instead of standard output.
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
     #[command(flatten)]
-    offer: OfferArgs,
+    report: ReportArgs,
 }
 
 /// Which operations read.
@@ -191,32 +172,6 @@ fn workload() -> impl TypedValueParser<Value = BenchKind> {
     })
 }
 
-impl BenchArgs {
-    /// The options that all runs have.
-    fn common(&self, critical: WorkTime) -> Common {
-        Common {
-            machine: self.machine.clone(),
-            critical,
-            outside: self.outside,
-            data: self.data,
-            lock_count: None,
-            mix: MixArgs::NONE,
-            warm_up: self.warm_up,
-            spin_threshold: self.spin_threshold,
-            placement: PlacementArg::Pinned,
-            noise: 0,
-            cpl: self.cpl,
-            no_latency: !self.latency,
-            seed: self.seed,
-            watchdog: self.watchdog,
-            preempt: None,
-            offer: self.offer,
-            no_vcpu_is_preempted: self.no_vcpu_is_preempted,
-            drop_kicks: self.drop_kicks,
-        }
-    }
-}
-
 /// How the runs ended, but for the figures.
 enum End {
     Complete,
@@ -230,7 +185,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<u8, CliError> {
     let host = Host::examine();
     let (plan, machine_reason) = request::plan(args, &host)?;
     let jobs = jobs(args.jobs, plan.run.machine)?;
-    let target = Target::check(args.output.as_deref())?;
+    let target = Target::check(args.report.output.as_deref())?;
     watch(&target);
     let (runs, end) = run_all(&plan, jobs);
     let all = plan.order(0).len() * plan.rounds;
@@ -256,7 +211,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<u8, CliError> {
     let done = runs.len();
     let context = Context::new(host, machine_reason, &plan.run);
     let report = BenchReport::new(context, BenchResult::new(plan, &runs, ended));
-    target.write(&report.render(args.format.into()))?;
+    target.write(&report.render(args.report.format))?;
     match end {
         End::Complete => Ok(DONE),
         End::Interrupted => Ok(interrupted(&format!(

@@ -4,12 +4,14 @@ use super::error::BenchUsage;
 use super::plan::{BenchPlan, Column, Load, Ratio, TableKind};
 use super::{BenchArgs, BenchMixArg, ModeArg};
 use crate::host::Host;
+use crate::options::common::Request;
 use crate::options::error::CliError;
-use crate::options::mix;
-use crate::options::request::{Guests, Request, length, request};
-use crate::options::values::LockArg;
-use crate::scenario::{BenchKind, Lock, WorkTime};
-use abi::{Dispatch, MAX_TASKS};
+use crate::options::guests::Guests;
+use crate::options::lock::LockArg;
+use crate::options::times::length;
+use crate::options::work;
+use crate::scenario::{BenchKind, Lock, Placement, Scenario, WorkTime};
+use abi::MAX_TASKS;
 use pvlock::LockKind;
 use std::fmt::Display;
 
@@ -32,14 +34,25 @@ pub(crate) fn plan(args: &BenchArgs, host: &Host) -> Result<(BenchPlan, String),
         Load::Ns(ns) => ns,
         Load::Pauses(_) => WorkTime::ZERO,
     });
-    let common = args.common(longest.max().unwrap_or(WorkTime::ZERO));
+    let critical = longest.max().unwrap_or(WorkTime::ZERO);
+    let work = |scenario: &mut Scenario, locks: &[Lock]| {
+        let workload = &mut scenario.workload;
+        workload.critical = critical;
+        workload.outside = args.outside.mean;
+        workload.outside_spread = args.outside.spread;
+        workload.data = args.data.resolve(locks)?;
+        scenario.warm_up = args.warm_up;
+        scenario.latency = args.latency;
+        scenario.watchdog = args.watchdog;
+        Ok(())
+    };
     let ask = |vcpus| {
         let guests = Guests::Alternatives {
             locks: locks(args),
             first: 0,
             vcpus: Some(vcpus),
         };
-        request(&common, guests, length, host)
+        (args.base).request(guests, length, &Placement::Pinned, host, work)
     };
     // The machine and its CPUs first: the number of vCPUs depends on them.
     let first = ask(1)?.scenario;
@@ -185,10 +198,7 @@ fn locks(args: &BenchArgs) -> Vec<LockArg> {
         BenchKind::FutexHash => LockKind::QSpinLock,
         BenchKind::LockPi | BenchKind::Pipe => LockKind::Mutex,
     };
-    vec![LockArg {
-        kind: Some(kind),
-        dispatch: Dispatch::Direct,
-    }]
+    vec![kind.into()]
 }
 
 /// A lock without a read side only writes, unless reads were asked for.
@@ -200,7 +210,7 @@ fn check_reads(args: &BenchArgs, locks: &[Lock], columns: &[Column]) -> Result<(
     let asked = asked.iter().find(|(_, given)| *given);
     let reads = columns.iter().any(|column| column.ratio.reads > 0);
     if let (Some(&(option, _)), true) = (asked, reads) {
-        mix::check_reads(option, locks.iter().copied())?;
+        work::check_reads(option, locks)?;
     }
     Ok(())
 }

@@ -1,56 +1,59 @@
 //! Values of the options of `pvlab bench`, as users write them.
 
 use super::plan::{Load, Ratio};
-use crate::options::values;
-use crate::options::values::ValueError;
+use crate::options::numbers::{NumberUsage, count};
+use crate::options::times::{TimeUsage, work_time};
 use crate::scenario::limits::{MOST_ITERATIONS, MOST_PAUSES};
 
+/// What is wrong with such a value.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BenchValue {
+    #[error("'{0}' is no ratio of reads to writes; write for example 0:1, 1:1 or 10:1")]
+    NoRatio(String),
+    #[error("0:0 is neither reads nor writes; write for example 4:1")]
+    NothingToDo,
+    #[error("'{0}' is no load; write a number of pauses such as 10, or a time such as 100ns")]
+    NoLoad(String),
+    #[error("{0} pauses is too long a load; give at most {MOST_PAUSES}, or a time such as 1ms")]
+    LoadTooLong(String),
+    #[error(transparent)]
+    Time(TimeUsage),
+}
+
 /// Reads to writes, such as `10:1`.
-pub(crate) fn ratio(text: &str) -> Result<Ratio, ValueError> {
-    let wrong = || ValueError::NoRatio {
-        text: text.to_owned(),
-    };
+pub(crate) fn ratio(text: &str) -> Result<Ratio, BenchValue> {
+    let wrong = || BenchValue::NoRatio(text.to_owned());
     let (reads, writes) = text.split_once(':').ok_or_else(wrong)?;
     let number = |part: &str| part.trim().parse::<u32>().map_err(|_| wrong());
     match (number(reads)?, number(writes)?) {
-        (0, 0) => Err(ValueError::NothingToDo),
+        (0, 0) => Err(BenchValue::NothingToDo),
         (reads, writes) => Ok(Ratio { reads, writes }),
     }
 }
 
 /// Pauses, such as `10`, or a time, such as `100ns`.
-pub(crate) fn load(text: &str) -> Result<Load, ValueError> {
+pub(crate) fn load(text: &str) -> Result<Load, BenchValue> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return values::work_time(text)
-            .map(Load::Ns)
-            .map_err(|error| match error {
-                ValueError::NoDuration { text } => ValueError::NoLoad { text },
-                other => other,
-            });
+        return work_time(text).map(Load::Ns).map_err(|error| match error {
+            TimeUsage::NoDuration(text) => BenchValue::NoLoad(text),
+            other => BenchValue::Time(other),
+        });
     }
-    let most = MOST_PAUSES;
     let pauses = text.parse::<u64>().ok();
     pauses
-        .filter(|pauses| *pauses <= most)
+        .filter(|pauses| *pauses <= MOST_PAUSES)
         .map(Load::Pauses)
-        .ok_or_else(|| ValueError::LoadTooLong {
-            text: text.to_owned(),
-            most,
-        })
+        .ok_or_else(|| BenchValue::LoadTooLong(text.to_owned()))
 }
 
 /// A number of threads; how many there can be depends on the machine, so that is checked later.
-pub(crate) fn threads(text: &str) -> Result<usize, ValueError> {
-    values::count(text, 1, 1 << 20)
+pub(crate) fn threads(text: &str) -> Result<usize, NumberUsage> {
+    count(text, 1, 1 << 20)
 }
 
 /// A number of operations.
-pub(crate) fn operations(text: &str) -> Result<u64, ValueError> {
-    let most = MOST_ITERATIONS;
-    match values::positive(text)? {
-        number if number > most => Err(ValueError::TooMany { number, most }),
-        number => Ok(number),
-    }
+pub(crate) fn operations(text: &str) -> Result<u64, NumberUsage> {
+    count(text, 1, MOST_ITERATIONS)
 }
 
 #[cfg(test)]
@@ -62,7 +65,7 @@ mod tests {
     fn ratios_are_two_numbers_and_not_both_zero() {
         let of = |reads, writes| Ok(Ratio { reads, writes });
         assert_eq!((ratio("0:1"), ratio("10:1")), (of(0, 1), of(10, 1)));
-        assert_eq!(ratio("0:0"), Err(ValueError::NothingToDo));
+        assert_eq!(ratio("0:0"), Err(BenchValue::NothingToDo));
         for bad in [
             "",
             "1",
@@ -75,7 +78,7 @@ mod tests {
             "4294967296:1",
         ] {
             assert!(
-                matches!(ratio(bad), Err(ValueError::NoRatio { .. })),
+                matches!(ratio(bad), Err(BenchValue::NoRatio { .. })),
                 "{bad}"
             );
         }
@@ -95,7 +98,7 @@ mod tests {
             )
         );
         for bad in ["1000001", "18446744073709551616", "99999999999999999999999"] {
-            let long = matches!(load(bad), Err(ValueError::LoadTooLong { .. }));
+            let long = matches!(load(bad), Err(BenchValue::LoadTooLong { .. }));
             assert!(long, "{bad}: {:?}", load(bad));
         }
         for bad in ["", "-1", "1.5", "x", "5 parsecs"] {
@@ -106,10 +109,10 @@ mod tests {
     #[test]
     fn numbers_stay_in_their_ranges() {
         assert_eq!((threads("1"), threads("1000")), (Ok(1), Ok(1000)));
-        assert_eq!(threads("0"), Err(ValueError::Zero));
+        assert_eq!(threads("0"), Err(NumberUsage::Zero));
         assert!(threads("1048577").is_err() && threads("-1").is_err() && threads("").is_err());
         assert_eq!(operations("1000000"), Ok(1_000_000));
-        assert_eq!(operations("0"), Err(ValueError::Zero));
+        assert_eq!(operations("0"), Err(NumberUsage::Zero));
         assert!(operations("1000000000001").is_err());
     }
 }

@@ -5,15 +5,14 @@ mod micro;
 
 use crate::host::Host;
 use crate::human::{rate, ratio};
-use crate::options::args::Common;
-use crate::options::error::{CliError, Usage};
+use crate::options::common::Common;
+use crate::options::error::CliError;
 use crate::options::exit::{DONE, complain, watch};
+use crate::options::guests::Guests;
+use crate::options::machine::MachineUsage;
 use crate::options::output::Target;
 use crate::options::progress::{Progress, Watcher};
-use crate::options::request::{Guests, request};
-use crate::options::values::LockArg;
 use crate::scenario::Length;
-use abi::Dispatch;
 use clap::Args;
 use fit::{FITTED_LOCKS, calibrate, to_toml};
 use std::path::PathBuf;
@@ -40,18 +39,15 @@ const DURATION: Duration = Duration::from_millis(500);
 /// Measures this host, and writes a preset of it.
 pub(crate) fn run(args: &CalibrateArgs) -> Result<u8, CliError> {
     let host = Host::examine();
-    let lock = |kind| LockArg {
-        kind: Some(kind),
-        dispatch: Dispatch::Direct,
-    };
     let guests = Guests::Alternatives {
-        locks: FITTED_LOCKS.map(lock).to_vec(),
+        locks: FITTED_LOCKS.map(Into::into).to_vec(),
         first: 0,
         vcpus: Some(2),
     };
-    let scenario = request(&args.common, guests, Length::Duration(DURATION), &host)?.scenario;
+    let asked = (args.common).request(guests, Length::Duration(DURATION), &host)?;
+    let scenario = asked.scenario;
     if scenario.machine.is_simulated() {
-        return Err(Usage::OnlyReal("pvlab calibrate").into());
+        return Err(MachineUsage::OnlyReal("pvlab calibrate").into());
     }
     let target = Target::check(args.output.as_deref())?;
     watch(&target);

@@ -1,7 +1,12 @@
 //! Options of `pvlab compare`.
 
-use crate::options::args::{Common, JobsArgs, ReportArgs};
-use crate::options::values::{self, Each, LockArg, LockParser};
+use crate::options::common::Common;
+use crate::options::guests::vcpus;
+use crate::options::lock::{LockArg, LockParser};
+use crate::options::machine::JobsArgs;
+use crate::options::numbers::{Each, positive, rounds, share};
+use crate::options::output::ReportArgs;
+use crate::options::times::nonzero_duration;
 use clap::Args;
 use std::time::Duration;
 
@@ -28,24 +33,24 @@ pub(crate) struct CompareArgs {
           default_value = "tas,ticket,qspinlock,pv-qspinlock")]
     pub(crate) locks: Vec<LockArg>,
     /// vCPUs of each guest [default: 4 for each CPU, or 1 on a simulated machine].
-    #[arg(long, value_name = "N", value_parser = values::vcpus)]
+    #[arg(long, value_name = "N", value_parser = vcpus)]
     pub(crate) vcpus: Option<usize>,
     /// Length of each measurement, with unit, not counting the warm-up.
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = values::nonzero_duration,
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = nonzero_duration,
           conflicts_with = "iterations")]
     pub(crate) duration: Duration,
     /// Measure this many acquisitions by each vCPU, instead of a time.
-    #[arg(long, value_name = "N", value_parser = values::positive)]
+    #[arg(long, value_name = "N", value_parser = positive)]
     pub(crate) iterations: Option<u64>,
     /// Rounds; in each, every lock runs once, and the order rotates.
-    #[arg(long, value_name = "N", default_value = "5", value_parser = values::rounds)]
+    #[arg(long, value_name = "N", default_value = "5", value_parser = rounds)]
     pub(crate) rounds: usize,
     /// Lock that the others are compared with [default: qspinlock if it is among them, else the
     /// first].
     #[arg(long, value_name = "LOCK", value_parser = LockParser)]
     pub(crate) baseline: Option<LockArg>,
     /// Least difference of the median worth a verdict, in percent.
-    #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = values::share)]
+    #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = share)]
     pub(crate) min_effect: f64,
     /// Afterwards trace each lock once, and tell what its waiting was spent on.
     #[arg(long)]

@@ -11,30 +11,42 @@ pub(crate) use args::{CompareArgs, EXAMPLES};
 use super::run::expected;
 use super::trace;
 use crate::host::Host;
-use crate::options::args::FormatArg;
 use crate::options::cells;
 use crate::options::cells::Cell;
-use crate::options::error::{CliError, Usage};
+use crate::options::common::Request;
+use crate::options::error::{CliError, usage};
 use crate::options::exit::{BROKEN, DONE, complain, interrupted, watch};
-use crate::options::mix;
+use crate::options::guests::Guests;
+use crate::options::lock::LockArg;
+use crate::options::machine::jobs;
 use crate::options::output::Target;
 use crate::options::progress::{Progress, Watcher};
-use crate::options::request::{Guests, Request, jobs, length, request};
-use crate::options::values::LockArg;
+use crate::options::times::length;
 use crate::record::{Context, Ended, Record};
+use crate::report::Format;
 use crate::session;
 use crate::trace::account::Account;
-use abi::Dispatch;
 use plan::Plan;
 use pvlock::LockKind;
 use report::CompareReport;
 use result::Comparison;
 use std::ops::ControlFlow;
 
+/// What is wrong with how `pvlab compare` was called.
+#[derive(Debug, thiserror::Error)]
+enum CompareUsage {
+    #[error("--baseline {baseline} is not among --locks {locks}; add it there")]
+    BaselineMissing { baseline: LockArg, locks: String },
+    #[error("--explain does not fit into CSV, which has one table; use --format json")]
+    ExplainCsv,
+}
+
+usage!(CompareUsage);
+
 /// Runs every round and reports.
 pub(crate) fn compare(args: &CompareArgs) -> Result<u8, CliError> {
-    if args.explain && matches!(args.report.format, FormatArg::Csv) {
-        return Err(Usage::ExplainCsv.into());
+    if args.explain && args.report.format == Format::Csv {
+        return Err(CompareUsage::ExplainCsv.into());
     }
     let host = Host::examine();
     let baseline = baseline(args)?;
@@ -48,10 +60,9 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, CliError> {
         scenario,
         machine_reason,
         locks,
-    } = request(&args.common, guests, length, &host)?;
-    mix::check_locks(&args.common, locks.iter().copied())?;
+    } = args.common.request(guests, length, &host)?;
     if args.explain {
-        mix::check_traceable(&scenario)?;
+        trace::check_traceable(&scenario)?;
     }
     let jobs = jobs(args.jobs, scenario.machine)?;
     let target = Target::check(args.report.output.as_deref())?;
@@ -78,7 +89,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, CliError> {
     };
     let comparison = Comparison::new(plan, &rounds, ended, broken.as_ref());
     let report = CompareReport::new(context, comparison, accounts);
-    target.write(&report.render(args.report.format.into()))?;
+    target.write(&report.render(args.report.format))?;
     if let Some(line) = report.exclusion_broken() {
         complain(&line);
         return Ok(BROKEN);
@@ -110,24 +121,16 @@ fn explain(plan: &Plan) -> Result<Vec<(String, Account)>, CliError> {
 
 /// Place of the baseline among the locks. Native qspinlock is what most guests run, so it is what
 /// others are compared with unless somebody says otherwise.
-fn baseline(args: &CompareArgs) -> Result<usize, Usage> {
+fn baseline(args: &CompareArgs) -> Result<usize, CompareUsage> {
     let place = |lock: LockArg| args.locks.iter().position(|&other| other == lock);
-    let native = LockArg {
-        kind: Some(LockKind::QSpinLock),
-        dispatch: Dispatch::Direct,
+    let Some(baseline) = args.baseline else {
+        return Ok(place(LockKind::QSpinLock.into()).unwrap_or(0));
     };
-    match args.baseline {
-        None => Ok(place(native).unwrap_or(0)),
-        Some(lock) => place(lock).ok_or_else(|| Usage::BaselineMissing {
-            baseline: lock.to_string(),
-            locks: args
-                .locks
-                .iter()
-                .map(ToString::to_string)
-                .collect::<Vec<_>>()
-                .join(","),
-        }),
-    }
+    place(baseline).ok_or_else(|| {
+        let locks: Vec<_> = args.locks.iter().map(ToString::to_string).collect();
+        let locks = locks.join(",");
+        CompareUsage::BaselineMissing { baseline, locks }
+    })
 }
 
 /// The complete rounds, each in the order of the plan's locks; how they ended; and the place of a

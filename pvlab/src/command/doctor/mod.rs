@@ -4,7 +4,7 @@ mod measure;
 mod render;
 
 use crate::host::{Device, Host};
-use crate::options::args::ShortFormatArg;
+use crate::options::output::short_format;
 use crate::report::Format;
 use crate::scenario::MachineKind;
 use crate::session::costs::{Cost, CostError, Costs, costs};
@@ -208,8 +208,8 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     /// Format of the report.
-    #[arg(long, value_enum, default_value_t = ShortFormatArg::Table)]
-    pub(crate) format: ShortFormatArg,
+    #[arg(long, default_value = "table", value_parser = short_format())]
+    pub(crate) format: Format,
     /// Write the report to this file instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,

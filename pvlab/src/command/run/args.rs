@@ -1,8 +1,11 @@
 //! Options of `pvlab run`.
 
 use crate::command::replay::ScheduleArgs;
-use crate::options::args::{Common, GuestArgs, ReportArgs};
-use crate::options::values;
+use crate::options::common::Common;
+use crate::options::guests::GuestArgs;
+use crate::options::numbers::positive;
+use crate::options::output::ReportArgs;
+use crate::options::times::{interval, nonzero_duration};
 use clap::Args;
 use std::time::Duration;
 
@@ -26,14 +29,14 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) guests: GuestArgs,
     /// Length of the measurement, with unit, not counting the warm-up.
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = values::nonzero_duration,
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = nonzero_duration,
           conflicts_with = "iterations")]
     pub(crate) duration: Duration,
     /// Measure this many acquisitions by each vCPU, instead of a time.
-    #[arg(long, value_name = "N", value_parser = values::positive)]
+    #[arg(long, value_name = "N", value_parser = positive)]
     pub(crate) iterations: Option<u64>,
     /// Show a line for each guest at this interval (at least 1ms).
-    #[arg(long, value_name = "TIME", value_parser = values::interval)]
+    #[arg(long, value_name = "TIME", value_parser = interval)]
     pub(crate) stat_interval: Option<Duration>,
     /// Redraw a small table each second instead: throughput, halts, kicks, preempted holders (LHP; those
     /// back within 5 ms may be missed), and who is preempted now.

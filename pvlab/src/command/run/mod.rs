@@ -8,12 +8,13 @@ pub(crate) use args::{EXAMPLES, RunArgs};
 
 use super::replay;
 use crate::host::Host;
-use crate::options::effect;
-use crate::options::error::{CliError, Usage};
+use crate::options::common::Request;
+use crate::options::error::CliError;
 use crate::options::exit::{BROKEN, DONE, complain, interrupted, watch};
+use crate::options::guests::Guests;
 use crate::options::output::Target;
 use crate::options::progress::{Aside, Progress, Watcher};
-use crate::options::request::{Guests, Request, length, request};
+use crate::options::times::{TimeUsage, check_time, length};
 use crate::record::{Context, Record};
 use crate::report::Format;
 use crate::report::headline::headline;
@@ -36,20 +37,20 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, CliError> {
         scenario,
         machine_reason,
         ..
-    } = request(&args.common, Guests::of(&args.guests)?, length, &host)?;
+    } = (args.common).request(Guests::of(&args.guests)?, length, &host)?;
     let mut scenario = scenario;
     if let (Some(interval), Length::Duration(duration)) = (args.stat_interval, length)
         && interval > duration
     {
-        return Err(Usage::IntervalTooLong { interval, duration }.into());
+        return Err(TimeUsage::IntervalTooLong { interval, duration }.into());
     }
     if let Some(interval) = args.stat_interval {
-        effect::check_time("--stat-interval", interval, scenario.machine)?;
+        check_time("--stat-interval", interval, scenario.machine)?;
     }
     let how = How {
         stat_interval: args.stat_interval,
         live: args.live,
-        format: args.report.format.into(),
+        format: args.report.format,
         output: args.report.output.as_deref(),
     };
     let saved = replay::apply(&args.schedule, &mut scenario)?;

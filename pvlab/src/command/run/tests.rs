@@ -3,7 +3,7 @@
 use super::*;
 use crate::command::{Cli, Command};
 use crate::host::{Device, Kvm};
-use crate::options::error::KvmError;
+use crate::options::machine::KvmError;
 use crate::scenario::MachineKind;
 use clap::Parser;
 
@@ -41,12 +41,8 @@ fn run_args(options: &str) -> Box<RunArgs> {
 fn ask(options: &str, host: &Host) -> Result<Request, CliError> {
     let args = run_args(options);
     let guests = Guests::of(&args.guests)?;
-    request(
-        &args.common,
-        guests,
-        length(args.duration, args.iterations),
-        host,
-    )
+    let length = length(args.duration, args.iterations);
+    args.common.request(guests, length, host)
 }
 
 #[test]

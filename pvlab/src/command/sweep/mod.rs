@@ -4,17 +4,20 @@ pub(crate) mod report;
 pub(crate) mod result;
 
 use crate::host::Host;
-use crate::options::args::{Common, JobsArgs, ReportArgs};
 use crate::options::cells;
 use crate::options::cells::Cell;
-use crate::options::error::{CliError, Ends, Usage};
-use crate::options::exit::{DONE, USAGE, interrupted, watch};
-use crate::options::output::Target;
-use crate::options::request::{Guests, jobs, length, request};
-use crate::options::values;
-use crate::options::values::{Each, LockArg, LockParser};
+use crate::options::common::Common;
+use crate::options::effect::NoEffect;
+use crate::options::error::{CliError, usage};
+use crate::options::exit::{DONE, interrupted, watch};
+use crate::options::guests::{Guests, vcpus};
+use crate::options::lock::{LockArg, LockParser};
+use crate::options::machine::{JobsArgs, MachineUsage, jobs};
+use crate::options::numbers::{Each, rounds};
+use crate::options::output::{ReportArgs, Target};
+use crate::options::times::nonzero_duration;
 use crate::record::Context;
-use crate::scenario::{Placement, Scenario, Simulated, VmSpec};
+use crate::scenario::{Length, Placement, Scenario, Simulated, VmSpec};
 use clap::Args;
 use report::SweepReport;
 use result::{Point, Sweep, SweepSyntax};
@@ -36,13 +39,13 @@ pub(crate) struct SimArgs {
           default_value = "qspinlock,pv-qspinlock")]
     locks: Vec<LockArg>,
     /// vCPUs [default: one for each CPU].
-    #[arg(long, value_name = "N", value_parser = values::vcpus)]
+    #[arg(long, value_name = "N", value_parser = vcpus)]
     vcpus: Option<usize>,
     /// Length of each run in virtual time, with unit, not counting the warm-up.
-    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = values::nonzero_duration)]
+    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = nonzero_duration)]
     duration: Duration,
     /// Runs of each lock at each value, each with a seed of its own.
-    #[arg(long, value_name = "N", default_value = "3", value_parser = values::rounds)]
+    #[arg(long, value_name = "N", default_value = "3", value_parser = rounds)]
     rounds: usize,
     #[command(flatten)]
     jobs: JobsArgs,
@@ -61,10 +64,10 @@ pub(crate) fn run(args: &SimArgs) -> Result<u8, CliError> {
         vcpus: args.vcpus,
     };
     let host = Host::examine();
-    let asked = request(&args.common, guests, length(args.duration, None), &host)?;
+    let asked = (args.common).request(guests, Length::Duration(args.duration), &host)?;
     let scenario = asked.scenario;
     let Some(simulated) = &scenario.simulated else {
-        return Err(Usage::NotSimulated {
+        return Err(MachineUsage::NotSimulated {
             option: "--sweep",
             machine: scenario.machine.name(),
         }
@@ -76,10 +79,10 @@ pub(crate) fn run(args: &SimArgs) -> Result<u8, CliError> {
         return Err(SweepSyntax::AlsoSet(name).into());
     }
     let floating = scenario.placement == Placement::Floating;
-    let spec = crate::machine::spec(simulated).map_err(Usage::from)?;
+    let spec = crate::machine::spec(simulated)?;
     if let Some(why) = spec.without_effect(sweep.parameter, floating) {
         let option = format!("--sweep {name}");
-        return Err(Usage::NoEffect { option, why }.into());
+        return Err(NoEffect { option, why }.into());
     }
     let jobs = jobs(args.jobs, Simulated::KIND)?;
     let target = Target::check(args.report.output.as_deref())?;
@@ -91,7 +94,7 @@ pub(crate) fn run(args: &SimArgs) -> Result<u8, CliError> {
             .set
             .push(format!("{}={value}", sweep.parameter.name));
         // Each value, before anything runs.
-        crate::machine::spec(&simulated).map_err(Usage::from)?;
+        crate::machine::spec(&simulated)?;
         for &lock in &asked.locks {
             for round in 0..args.rounds {
                 let scenario = Scenario {
@@ -125,7 +128,7 @@ pub(crate) fn run(args: &SimArgs) -> Result<u8, CliError> {
             rounds: args.rounds,
             points,
         };
-        target.write(&report.render(args.report.format.into()))?;
+        target.write(&report.render(args.report.format))?;
     }
     if !complete {
         return Ok(interrupted(&format!("interrupted after {done} values")));
@@ -133,8 +136,4 @@ pub(crate) fn run(args: &SimArgs) -> Result<u8, CliError> {
     Ok(DONE)
 }
 
-impl Ends for SweepSyntax {
-    fn exit_code(&self) -> u8 {
-        USAGE
-    }
-}
+usage!(SweepSyntax);

@@ -3,6 +3,8 @@
 use super::*;
 use crate::command::{Cli, Command};
 use crate::host::{Device, Kvm};
+use crate::options::common::Request;
+use crate::scenario::{Length, Mix, Torture};
 use clap::Parser;
 
 fn host() -> Host {

@@ -1,9 +1,16 @@
 //! Options of `pvlab trace`.
 
-use crate::options::args::{Common, FormatArg, GuestArgs};
-use crate::options::values;
+use crate::options::common::Common;
+use crate::options::error::usage;
+use crate::options::guests::GuestArgs;
+use crate::options::numbers::{NumberUsage, whole};
+use crate::options::output::format;
+use crate::options::times::nonzero_duration;
+use crate::report::Format;
+use crate::scenario::{Mix, Scenario};
 use crate::trace::collect::DEFAULT_RECORDS;
-use clap::{Args, ValueEnum};
+use abi::ring::MAX_LOCKS;
+use clap::{Arg, Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -22,7 +29,7 @@ pub(crate) struct TraceArgs {
     #[command(flatten)]
     pub(crate) guests: GuestArgs,
     /// Length of the trace, with unit, not counting the warm-up.
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::nonzero_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = nonzero_duration)]
     pub(crate) duration: Duration,
     /// Write the trace to this file, or to standard output if it is -; the account then goes to standard
     /// error.
@@ -33,17 +40,13 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_enum)]
     pub(crate) format: Option<TraceFormatArg>,
     /// Format of the account.
-    #[arg(long, value_enum, default_value_t = FormatArg::Table)]
-    pub(crate) account: FormatArg,
+    #[arg(long, default_value = "table", value_parser = format())]
+    pub(crate) account: Format,
     /// Account for the trace in this file, or on standard input if it is -, without running anything.
-    #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "vm", "lock", "vcpus", "output", "format", "duration", "ring", "machine", "set", "cpus", "critical",
-        "outside", "lock_count", "reads", "readers", "skew", "contexts", "numa_nodes", "warm_up",
-        "spin_threshold", "placement", "noise", "cpl", "no_latency", "seed", "watchdog", "preempt",
-        "no_vcpu_is_preempted", "drop_kicks", "no_pv_unhalt", "realtime_hint", "no_pv", "data", "no_check"])]
+    #[arg(long, value_name = "FILE")]
     pub(crate) summary: Option<PathBuf>,
     /// Events that each vCPU's ring holds (rounded up to a power of two, at least 1024).
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_RECORDS, value_parser = values::ring)]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_RECORDS, value_parser = ring)]
     pub(crate) ring: usize,
     #[command(flatten)]
     pub(crate) common: Common,
@@ -56,4 +59,58 @@ pub(crate) enum TraceFormatArg {
     Perfetto,
     /// One line of JSON for each event.
     JsonLines,
+}
+
+/// `--summary` runs nothing, and so goes with no option but that of its account's format.
+pub(crate) fn not_with_summary(arg: Arg) -> Arg {
+    match arg.get_id().as_str() {
+        "summary" | "account" => arg,
+        _ => arg.conflicts_with("summary"),
+    }
+}
+
+/// What is wrong with a trace that was asked for.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum TraceUsage {
+    #[error("a ring of {number} events is too small to trace into; give at least {least}")]
+    RingTooSmall { number: u64, least: u64 },
+    #[error(transparent)]
+    Number(#[from] NumberUsage),
+    #[error("{option}: {reason}, so this cannot be traced; 'pvlab run' can do it")]
+    NotTraceable {
+        option: &'static str,
+        reason: &'static str,
+    },
+    #[error("{0} locks cannot be told apart in a trace; give at most {MAX_LOCKS}")]
+    TooManyLocks(usize),
+}
+
+usage!(TraceUsage);
+
+/// A number of trace records, as a power of two.
+fn ring(text: &str) -> Result<usize, TraceUsage> {
+    const LEAST: u64 = 1024;
+    const MOST: u64 = 1 << 26;
+    match whole(text)? {
+        number if number < LEAST => Err(TraceUsage::RingTooSmall {
+            number,
+            least: LEAST,
+        }),
+        number if number > MOST => Err(NumberUsage::TooMany { number, most: MOST }.into()),
+        number => Ok(usize::try_from(number.next_power_of_two()).unwrap_or(usize::MAX)),
+    }
+}
+
+/// Whether a trace of the scenario can be accounted for.
+pub(crate) fn check_traceable(scenario: &Scenario) -> Result<(), TraceUsage> {
+    const HOLDER: &str = "the account of a trace knows one holder of a lock at a time";
+    const ACQUISITION: &str = "the account of a trace knows one acquisition of a vCPU at a time";
+    let refuse = |option, reason| Err(TraceUsage::NotTraceable { option, reason });
+    match &scenario.workload {
+        work if work.locks > MAX_LOCKS => Err(TraceUsage::TooManyLocks(work.locks)),
+        work if matches!(work.mix, Mix::ReadShare(_)) => refuse("--reads", HOLDER),
+        work if matches!(work.mix, Mix::Readers(_)) => refuse("--readers", HOLDER),
+        work if work.contexts > 1 => refuse("--contexts", ACQUISITION),
+        _ => Ok(()),
+    }
 }

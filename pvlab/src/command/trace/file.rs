@@ -1,6 +1,6 @@
 //! Where a trace goes, and what becomes of it when it cannot go there.
 
-use super::{TraceArgs, TraceFormatArg};
+use super::args::{TraceArgs, TraceFormatArg};
 use crate::options::error::CliError;
 use crate::publish::{Draft, Target, in_place, places};
 use crate::trace::account::{Account, Accountant};

@@ -4,18 +4,18 @@ mod args;
 mod file;
 mod summary;
 
-pub(crate) use args::{EXAMPLES, TraceArgs, TraceFormatArg};
+pub(crate) use args::{EXAMPLES, TraceArgs, check_traceable, not_with_summary};
 
 use super::run::expected;
 use crate::ending;
 use crate::figures::never_told;
 use crate::host::Host;
-use crate::options::error::{CliError, Ends, Usage};
+use crate::options::common::Request;
+use crate::options::error::{CliError, Ends};
 use crate::options::exit::{BROKEN, DONE, complain, interrupted};
-use crate::options::mix;
+use crate::options::guests::Guests;
 use crate::options::output::Target;
 use crate::options::progress::{Progress, Watcher};
-use crate::options::request::{Guests, Request, request};
 use crate::record::{Context, Record, absent};
 use crate::report;
 use crate::report::Format;
@@ -28,7 +28,6 @@ use crate::trace::collect::DEFAULT_RECORDS;
 use crate::trace::header::{ClockFit, End, Header, VmHeader};
 use crate::trace::sink::WriteError;
 use crate::trace::{Collector, Event, Merged};
-use abi::ring::MAX_LOCKS;
 use file::{Destination, Written, write_out};
 use std::io::{self, Write};
 use std::time::Instant;
@@ -48,9 +47,8 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
         mut scenario,
         machine_reason,
         ..
-    } = request(&args.common, guests, Length::Duration(args.duration), &host)?;
-    check_locks(&scenario)?;
-    mix::check_traceable(&scenario)?;
+    } = (args.common).request(guests, Length::Duration(args.duration), &host)?;
+    check_traceable(&scenario)?;
     // The trace has every wait: timing them once more would only cost time.
     scenario.latency = false;
     let context = Context::new(host, machine_reason, &scenario);
@@ -63,7 +61,7 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
     if destination.is_none() || trace_on_stdout {
         ending::watch_reader();
     }
-    let format = Format::from(args.account);
+    let format = args.account;
     if format == Format::Table && !trace_on_stdout {
         // A reader who wants no more than this line need not wait for the rest.
         show(
@@ -242,8 +240,7 @@ pub(crate) fn account(
         latency: false,
         ..scenario.clone()
     };
-    check_locks(&scenario)?;
-    mix::check_traceable(&scenario)?;
+    check_traceable(&scenario)?;
     let mut collector = Collector::new(DEFAULT_RECORDS, [])?;
     let record = session::trace(&scenario, &Options::default(), observer, &mut collector)?;
     if record.interrupted {
@@ -257,16 +254,6 @@ pub(crate) fn account(
     let account = accountant.finish(merged.end_ns);
     check_sums(&account)?;
     Ok(Some(account))
-}
-
-fn check_locks(scenario: &Scenario) -> Result<(), Usage> {
-    match scenario.workload.locks {
-        locks if locks > MAX_LOCKS => Err(Usage::TooManyLocks {
-            locks,
-            most: MAX_LOCKS,
-        }),
-        _ => Ok(()),
-    }
 }
 
 /// What the scheduler has counted: all that is known of vCPUs whose switches are not recorded.

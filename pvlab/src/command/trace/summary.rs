@@ -25,7 +25,7 @@ pub(crate) fn summarise(args: &TraceArgs, path: &Path) -> Result<u8, CliError> {
     })?;
     let accountant = accountant.unwrap_or_else(|| Accountant::new(&setup_of(&summary.header)));
     let account = accountant.finish(summary.end_ns);
-    let format = Format::from(args.account);
+    let format = args.account;
     let mut text = String::new();
     if format == Format::Table {
         text += &format!(

@@ -6,17 +6,20 @@ pub(crate) mod result;
 use super::calibrate::fit::twin;
 use super::run::expected;
 use crate::host::Host;
-use crate::options::args::{Common, JobsArgs, ReportArgs};
 use crate::options::cells;
 use crate::options::cells::Cell;
+use crate::options::common::Common;
 use crate::options::effect;
-use crate::options::error::{CliError, Usage};
+use crate::options::error::CliError;
 use crate::options::exit::{DONE, interrupted, watch};
-use crate::options::output::Target;
-use crate::options::request::{Guests, jobs, request};
-use crate::options::values;
-use crate::options::values::{Each, LockArg, LockParser, MachineArg, MachineParser, PlacementArg};
-use crate::record::{Context, Record};
+use crate::options::guests::{Guests, vcpus};
+use crate::options::lock::{LockArg, LockParser};
+use crate::options::machine::{JobsArgs, MachineArg, MachineParser, MachineUsage, jobs};
+use crate::options::numbers::{Each, rounds};
+use crate::options::output::{ReportArgs, Target};
+use crate::options::times::nonzero_duration;
+use crate::record::Context;
+use crate::record::Record;
 use crate::scenario::{Length, Lock, Scenario, Simulated, VmSpec};
 use clap::Args;
 use report::ValidateReport;
@@ -39,14 +42,14 @@ pub(crate) struct ValidateArgs {
           default_value = "tas,ticket,qspinlock,pv-qspinlock")]
     locks: Vec<LockArg>,
     /// Numbers of vCPUs, separated by commas.
-    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = Each(values::vcpus),
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = Each(vcpus),
           default_value = "4,8,16,48")]
     vcpus: Vec<usize>,
     /// Length of each measurement, real and simulated, with unit, not counting the warm-up.
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::nonzero_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = nonzero_duration)]
     duration: Duration,
     /// How often each cell is run on either machine.
-    #[arg(long, value_name = "N", default_value = "3", value_parser = values::rounds)]
+    #[arg(long, value_name = "N", default_value = "3", value_parser = rounds)]
     rounds: usize,
     #[command(flatten)]
     jobs: JobsArgs,
@@ -60,7 +63,7 @@ pub(crate) struct ValidateArgs {
 pub(crate) fn run(args: &ValidateArgs) -> Result<u8, CliError> {
     let host = Host::examine();
     let MachineArg::Simulated(against) = &args.against else {
-        return Err(Usage::NotSimulated {
+        return Err(MachineUsage::NotSimulated {
             option: "--against",
             machine: "real",
         }
@@ -68,23 +71,22 @@ pub(crate) fn run(args: &ValidateArgs) -> Result<u8, CliError> {
     };
     let simulated = Simulated {
         preset: against.clone(),
-        set: args.common.machine.set.clone(),
+        set: args.common.base.machine.set.clone(),
         rules: Vec::new(),
     };
-    let floating = matches!(args.common.placement, PlacementArg::Floating);
-    effect::check_assignments(&simulated, floating)?;
+    effect::check_assignments(&simulated, &args.common.placement)?;
     let mut common = args.common.clone();
-    common.machine.set.clear();
+    common.base.machine.set.clear();
     let most = args.vcpus.iter().copied().max();
     let guests = Guests::Alternatives {
         locks: args.locks.clone(),
         first: 0,
         vcpus: most,
     };
-    let asked = request(&common, guests, Length::Duration(args.duration), &host)?;
+    let asked = common.request(guests, Length::Duration(args.duration), &host)?;
     let scenario = asked.scenario;
     if scenario.machine.is_simulated() {
-        return Err(Usage::OnlyReal("the machine that is validated against").into());
+        return Err(MachineUsage::OnlyReal("pvlab validate --machine").into());
     }
     let jobs = jobs(args.jobs, Simulated::KIND)?;
     let target = Target::check(args.report.output.as_deref())?;
@@ -139,7 +141,7 @@ pub(crate) fn run(args: &ValidateArgs) -> Result<u8, CliError> {
         rounds: args.rounds,
         scenario,
     };
-    target.write(&report.render(args.report.format.into()))?;
+    target.write(&report.render(args.report.format))?;
     Ok(DONE)
 }
 

@@ -1,6 +1,14 @@
+//! Tests of the values of options, as users write them.
+
 #![allow(clippy::unwrap_used)]
-use super::*;
-use crate::scenario::{Spread, WorkTime};
+use super::common::noise;
+use super::cpus::placement;
+use super::guests::{GuestUsage, VmArg, vcpus, vm};
+use super::lock::{LockUsage, lock};
+use super::numbers::{NumberUsage, share, spin_threshold};
+use super::times::*;
+use super::work::{WorkUsage, contexts, numa_nodes, reads, skew};
+use crate::scenario::{Placement, Spread, WorkTime};
 use std::time::Duration;
 
 #[test]
@@ -10,15 +18,12 @@ fn durations_need_a_unit_unless_they_are_zero() {
     assert_eq!(duration("2s"), Ok(Duration::from_secs(2)));
     assert_eq!(duration("1m 30s"), Ok(Duration::from_secs(90)));
     assert_eq!(duration("0"), Ok(Duration::ZERO));
-    assert_eq!(duration("5"), Err(ValueError::NoUnit { text: "5".into() }));
-    assert_eq!(
-        duration("0.5"),
-        Err(ValueError::NoUnit { text: "0.5".into() })
-    );
+    assert_eq!(duration("5"), Err(TimeUsage::NoUnit("5".into())));
+    assert_eq!(duration("0.5"), Err(TimeUsage::NoUnit("0.5".into())));
     for bad in ["", "s", "-1s", "5 parsecs", "NaN", "inf", "1e3", "\u{b2}s"] {
         assert!(duration(bad).is_err(), "{bad}");
     }
-    assert!(matches!(duration("2h"), Err(ValueError::TooLong { .. })));
+    assert!(matches!(duration("2h"), Err(TimeUsage::TooLong { .. })));
     assert_eq!(long_duration("12h"), Ok(Duration::from_secs(12 * 3600)));
     assert_eq!(
         nonzero_long_duration("3d"),
@@ -27,12 +32,12 @@ fn durations_need_a_unit_unless_they_are_zero() {
     assert_eq!(long_interval("2h"), Ok(Duration::from_secs(7200)));
     assert!(matches!(
         long_duration("31d"),
-        Err(ValueError::FarTooLong { .. })
+        Err(TimeUsage::FarTooLong { .. })
     ));
-    assert_eq!(nonzero_duration("0s"), Err(ValueError::ZeroDuration));
+    assert_eq!(nonzero_duration("0s"), Err(TimeUsage::Zero));
     assert!(matches!(
         interval("1us"),
-        Err(ValueError::IntervalTooShort { .. })
+        Err(TimeUsage::IntervalTooShort { .. })
     ));
 }
 
@@ -63,7 +68,7 @@ fn work_may_have_fractions_of_a_nanosecond_and_be_random() {
     assert_eq!(outside("130ns").unwrap().spread, Spread::Fixed);
     assert!(matches!(
         outside("130ns:gauss"),
-        Err(ValueError::NoSpread { .. })
+        Err(TimeUsage::NoSpread { .. })
     ));
     assert!(outside(":exp").is_err() && outside("exp").is_err());
 }
@@ -99,22 +104,19 @@ fn guests_are_read_in_either_order_and_nothing_else() {
         "lock=tas,vcpus=1,",
         "a=b",
     ] {
-        assert!(matches!(vm(bad), Err(ValueError::NoVm { .. })), "{bad}");
+        assert!(matches!(vm(bad), Err(GuestUsage::NoVm { .. })), "{bad}");
     }
-    assert_eq!(vm("lock=ticket,vcpus=0"), Err(ValueError::Zero));
+    assert_eq!(vm("lock=ticket,vcpus=0"), Err(NumberUsage::Zero.into()));
     assert!(matches!(
         vm("lock=nope,vcpus=1"),
-        Err(ValueError::UnknownLock { .. })
+        Err(GuestUsage::Lock(LockUsage::UnknownLock { .. }))
     ));
 }
 
 #[test]
 fn placements_keep_order_and_repetitions() {
-    assert_eq!(
-        placement("0,0,1,1"),
-        Ok(PlacementArg::Map(vec![0, 0, 1, 1]))
-    );
-    assert_eq!(placement("pinned"), Ok(PlacementArg::Pinned));
+    assert_eq!(placement("0,0,1,1"), Ok(Placement::Map(vec![0, 0, 1, 1])));
+    assert_eq!(placement("pinned"), Ok(Placement::Pinned));
     assert!(placement("pined").is_err());
 }
 
@@ -132,12 +134,12 @@ fn reads_are_a_percentage_or_a_ratio() {
     assert_eq!(reads("80%"), Ok(0.8));
     assert_eq!(reads("4:1"), Ok(0.8));
     assert_eq!((reads("0:1"), reads("1:0")), (Ok(0.0), Ok(1.0)));
-    assert_eq!(reads("0:0"), Err(ValueError::NothingToDo));
+    assert_eq!(reads("0:0"), Err(WorkUsage::NothingToDo));
     for bad in [
         "", "80", "0.8", "101%", "4", "4:", ":1", "-1:1", "4:1:1", "a:b",
     ] {
         assert!(
-            matches!(reads(bad), Err(ValueError::NoReads { .. })),
+            matches!(reads(bad), Err(WorkUsage::NoReads { .. })),
             "{bad}"
         );
     }
@@ -151,10 +153,10 @@ fn numbers_stay_in_their_ranges() {
     assert!(contexts("0").is_err() && contexts("6").is_err() && contexts("x").is_err());
     assert_eq!(numa_nodes("2"), Ok(2));
     assert!(numa_nodes("0").is_err() && numa_nodes("4294967297").is_err());
-    assert_eq!(spin_threshold("0"), Err(ValueError::Zero));
+    assert_eq!(spin_threshold("0"), Err(NumberUsage::Zero));
     assert_eq!(spin_threshold("1"), Ok(1));
     assert!(spin_threshold("4294967296").is_err());
     assert_eq!(noise("0"), Ok(0));
-    assert_eq!(vcpus("0"), Err(ValueError::Zero));
+    assert_eq!(vcpus("0"), Err(NumberUsage::Zero));
     assert!(vcpus("-1").is_err() && vcpus("1.5").is_err() && vcpus("").is_err());
 }

@@ -1,0 +1,125 @@
+//! Which guests to run, and how large.
+
+use super::error::usage;
+use super::lock::{LockArg, LockParser, LockUsage, lock};
+use super::numbers::{NumberUsage, count};
+use crate::scenario::{MachineKind, VmSpec};
+use clap::Args;
+
+/// Which guests to run.
+#[derive(Debug, Args)]
+pub(crate) struct GuestArgs {
+    /// A guest, such as lock=pv-qspinlock,vcpus=4; repeat it for several at the same time.
+    #[arg(long, value_name = "SPEC", value_parser = vm, conflicts_with_all = ["lock", "vcpus"])]
+    pub(crate) vm: Vec<VmArg>,
+    /// Lock of a single guest; short for --vm lock=LOCK,vcpus=N. `auto` is what its kernel would
+    /// choose; `LOCK:pointer` and `LOCK:patched` say how it is called.
+    #[arg(long, value_name = "LOCK", value_parser = LockParser)]
+    pub(crate) lock: Option<LockArg>,
+    /// vCPUs of a single guest [default: 4 for each CPU, or 1 on a simulated machine].
+    #[arg(long, value_name = "N", value_parser = vcpus, requires = "lock")]
+    pub(crate) vcpus: Option<usize>,
+}
+
+/// What is wrong with the guests.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum GuestUsage {
+    #[error("'{0}' is no guest; write lock=NAME,vcpus=N such as lock=pv-qspinlock,vcpus=4")]
+    NoVm(String),
+    #[error(transparent)]
+    Lock(#[from] LockUsage),
+    #[error(transparent)]
+    Number(#[from] NumberUsage),
+    #[error("nothing to run: give --lock NAME, or --vm lock=NAME,vcpus=N for each guest")]
+    NothingToRun,
+    #[error("{vcpus} vCPUs in one VM: at most {most} can be had, {why}")]
+    TooManyVcpus {
+        vcpus: usize,
+        most: usize,
+        why: &'static str,
+    },
+}
+
+usage!(GuestUsage);
+
+/// A guest as it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct VmArg {
+    pub(crate) lock: LockArg,
+    pub(crate) vcpus: usize,
+}
+
+/// `lock=NAME,vcpus=N`, in either order.
+pub(crate) fn vm(text: &str) -> Result<VmArg, GuestUsage> {
+    let malformed = || GuestUsage::NoVm(text.to_owned());
+    let (mut lock_kind, mut count) = (None, None);
+    for part in text.split(',') {
+        let (key, value) = part.split_once('=').ok_or_else(malformed)?;
+        match (key.trim(), value.trim()) {
+            ("lock", name) if lock_kind.is_none() => lock_kind = Some(lock(name)?),
+            ("vcpus", number) if count.is_none() => count = Some(vcpus(number)?),
+            _ => return Err(malformed()),
+        }
+    }
+    Ok(VmArg {
+        lock: lock_kind.ok_or_else(malformed)?,
+        vcpus: count.ok_or_else(malformed)?,
+    })
+}
+
+/// vCPUs; how many a VM can have depends on the machine, so that is checked later.
+pub(crate) fn vcpus(text: &str) -> Result<usize, NumberUsage> {
+    count(text, 1, 1 << 20)
+}
+
+/// Which guests are wanted.
+#[derive(Clone, Debug)]
+pub(crate) enum Guests {
+    /// These.
+    Given(Vec<VmArg>),
+    /// A single one, with four vCPUs for each CPU unless a number was given.
+    One {
+        /// Its lock.
+        lock: LockArg,
+        /// Its vCPUs.
+        vcpus: Option<usize>,
+    },
+    /// As [`Self::One`], with one after another of several locks.
+    Alternatives {
+        /// The locks.
+        locks: Vec<LockArg>,
+        /// Place of the one that is in the scenario.
+        first: usize,
+        /// vCPUs.
+        vcpus: Option<usize>,
+    },
+}
+
+impl Guests {
+    /// From the options.
+    pub(crate) fn of(args: &GuestArgs) -> Result<Self, GuestUsage> {
+        let vcpus = args.vcpus;
+        match args.lock {
+            Some(lock) => Ok(Self::One { lock, vcpus }),
+            None if args.vm.is_empty() => Err(GuestUsage::NothingToRun),
+            None => Ok(Self::Given(args.vm.clone())),
+        }
+    }
+}
+
+/// Whether the machine can have VMs of that size.
+pub(super) fn check_sizes(machine: MachineKind, vms: &[VmSpec]) -> Result<(), GuestUsage> {
+    let facts = machine.facts();
+    check_vcpus(vms, facts.most_vcpus, facts.why_no_more)
+}
+
+pub(super) fn check_vcpus(
+    vms: &[VmSpec],
+    most: usize,
+    why: &'static str,
+) -> Result<(), GuestUsage> {
+    match vms.iter().map(|vm| vm.vcpus).find(|vcpus| *vcpus > most) {
+        Some(vcpus) => Err(GuestUsage::TooManyVcpus { vcpus, most, why }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,98 @@
+//! Locks, as they are asked for.
+
+use crate::scenario::{UnknownLock, split_dispatch};
+use abi::Dispatch;
+use clap::builder::{PossibleValue, TypedValueParser};
+use pvlock::LockKind;
+use std::fmt;
+
+/// What is wrong with a lock's name.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum LockUsage {
+    #[error("unknown lock '{}'{} ('pvlab locks' lists all)", .0, suggestion(.0))]
+    UnknownLock(String),
+    #[error("'{0}' is no way to call a lock; write LOCK:direct, LOCK:pointer or LOCK:patched")]
+    UnknownDispatch(String),
+}
+
+fn suggestion(name: &str) -> String {
+    let name = name.to_lowercase();
+    let known = LockKind::ALL.iter().filter(|lock| !lock.traits().control);
+    let closest = known
+        .map(|lock| (strsim::jaro_winkler(&name, lock.name()), lock.name()))
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    match closest {
+        Some((likeness, name)) if likeness > 0.7 => format!("; did you mean '{name}'?"),
+        _ => String::new(),
+    }
+}
+
+/// A lock as it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LockArg {
+    /// `None`: `auto`, the guest's kernel chooses.
+    pub(crate) kind: Option<LockKind>,
+    /// How it is called.
+    pub(crate) dispatch: Dispatch,
+}
+
+/// The name of no lock, but of a choice.
+const AUTO: &str = "auto";
+
+impl From<LockKind> for LockArg {
+    fn from(kind: LockKind) -> Self {
+        Self {
+            kind: Some(kind),
+            dispatch: Dispatch::Direct,
+        }
+    }
+}
+
+impl fmt::Display for LockArg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind.map_or(AUTO, LockKind::name))?;
+        match self.dispatch {
+            Dispatch::Direct => Ok(()),
+            other => write!(f, ":{}", other.name()),
+        }
+    }
+}
+
+pub(crate) fn lock(text: &str) -> Result<LockArg, LockUsage> {
+    let (name, dispatch) = split_dispatch(text.trim()).map_err(|unknown| match unknown {
+        UnknownLock::Kind(name) => LockUsage::UnknownLock(name),
+        UnknownLock::Dispatch(name) => LockUsage::UnknownDispatch(name),
+    })?;
+    let kind = LockKind::from_name(name);
+    if kind.is_none() && name != AUTO {
+        return Err(LockUsage::UnknownLock(name.to_owned()));
+    }
+    Ok(LockArg { kind, dispatch })
+}
+
+/// [`lock`] for the argument parser, with the names for shell completion.
+#[derive(Clone)]
+pub(crate) struct LockParser;
+
+impl TypedValueParser for LockParser {
+    type Value = LockArg;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &std::ffi::OsStr,
+    ) -> Result<LockArg, clap::Error> {
+        lock.parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let auto = PossibleValue::new(AUTO).help("what a guest's kernel would choose");
+        let locks = LockKind::ALL.iter().map(|lock| {
+            PossibleValue::new(lock.name())
+                .help(lock.summary())
+                .hide(lock.traits().control)
+        });
+        Some(Box::new(locks.chain([auto])))
+    }
+}

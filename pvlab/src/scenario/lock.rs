@@ -1,0 +1,118 @@
+//! A lock, the way to call it, and how both are written.
+
+use abi::Dispatch;
+use pvlock::LockKind;
+use pvlock::registry::Traits;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// A lock and how it is called; written `qspinlock`, or `qspinlock:pointer`, with `auto=` before it if
+/// the guest's kernel chose it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Lock {
+    /// The algorithm.
+    pub kind: LockKind,
+    /// How the workload reaches it.
+    pub dispatch: Dispatch,
+    /// It was chosen by what the guest is offered ([`Scenario::offered`](super::Scenario::offered)).
+    pub auto: bool,
+}
+
+impl Lock {
+    /// What the lock can do and needs.
+    pub const fn traits(self) -> Traits {
+        self.kind.traits()
+    }
+
+    /// Whether waiters spin for a number of turns and then halt, in the middle of an acquisition. A sleeping
+    /// lock's do not: an idle CPU halts whatever it is offered.
+    pub(crate) const fn halts_while_spinning(&self) -> bool {
+        self.traits().halts && !self.traits().sleeps
+    }
+
+    /// The name, as users write it.
+    pub fn name(self) -> String {
+        self.to_string()
+    }
+}
+
+impl From<LockKind> for Lock {
+    fn from(kind: LockKind) -> Self {
+        Self {
+            kind,
+            dispatch: Dispatch::Direct,
+            auto: false,
+        }
+    }
+}
+
+impl PartialEq<LockKind> for Lock {
+    fn eq(&self, kind: &LockKind) -> bool {
+        *self == Self::from(*kind)
+    }
+}
+
+impl fmt::Display for Lock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let auto = if self.auto { "auto=" } else { "" };
+        match self.dispatch {
+            Dispatch::Direct => f.pad(&format!("{auto}{}", self.kind)),
+            other => f.pad(&format!("{auto}{}:{}", self.kind, other.name())),
+        }
+    }
+}
+
+impl From<Lock> for String {
+    fn from(lock: Lock) -> Self {
+        lock.to_string()
+    }
+}
+
+/// A lock that does not exist, or cannot be called in that way.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnknownLock {
+    /// There is no lock of that name.
+    #[error("unknown lock '{0}'")]
+    Kind(String),
+    /// There is no way of that name to call a lock.
+    #[error("unknown way '{0}' to call a lock; there are direct, pointer and patched")]
+    Dispatch(String),
+}
+
+impl FromStr for Lock {
+    type Err = UnknownLock;
+
+    fn from_str(text: &str) -> Result<Self, UnknownLock> {
+        let (auto, text) = match text.strip_prefix("auto=") {
+            Some(text) => (true, text),
+            None => (false, text),
+        };
+        let (name, dispatch) = split_dispatch(text)?;
+        let kind = LockKind::from_name(name).ok_or_else(|| UnknownLock::Kind(name.to_owned()))?;
+        Ok(Self {
+            kind,
+            dispatch,
+            auto,
+        })
+    }
+}
+
+/// A lock's name, and the way to call it that may be written after a colon.
+pub fn split_dispatch(text: &str) -> Result<(&str, Dispatch), UnknownLock> {
+    let Some((name, way)) = text.split_once(':') else {
+        return Ok((text, Dispatch::Direct));
+    };
+    let known = Dispatch::ALL.into_iter().find(|known| known.name() == way);
+    let dispatch = known.ok_or_else(|| UnknownLock::Dispatch(way.to_owned()))?;
+    Ok((name, dispatch))
+}
+
+impl TryFrom<String> for Lock {
+    type Error = UnknownLock;
+
+    fn try_from(text: String) -> Result<Self, UnknownLock> {
+        text.parse()
+    }
+}
