@@ -27,22 +27,24 @@ const LARGEST: u64 = 16 << 20;
 /// The form of a schedule file.
 const SCHEMA: &str = "pvlab.schedule/1";
 
+// Each option names it: as the heading of the group it would be that of all that come after the group.
+const HEADING: &str = "Schedules on demand, on simulated machines";
+
 /// What is to happen at chosen moments of a run.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Schedules on demand, on simulated machines")]
 pub(crate) struct ScheduleArgs {
     /// Take vCPU's CPU away for that long when it has begun its critical section of that number, counted
     /// from 1, such as 0:5:2ms; repeat it for more.
-    #[arg(long, value_name = "VCPU:SECTION:TIME", value_parser = deschedule)]
+    #[arg(long, help_heading = HEADING, value_name = "VCPU:SECTION:TIME", value_parser = deschedule)]
     deschedule: Vec<Rule>,
     /// Let vCPU's wake-up of that number, counted from 1, take that much longer, such as 1:1:500us.
-    #[arg(long, value_name = "VCPU:WAKE:TIME", value_parser = delay_wake)]
+    #[arg(long, help_heading = HEADING, value_name = "VCPU:WAKE:TIME", value_parser = delay_wake)]
     delay_wake: Vec<Rule>,
     /// Do what this file says, which was saved from the same scenario.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["deschedule", "delay_wake"])]
+    #[arg(long, help_heading = HEADING, value_name = "FILE", conflicts_with_all = ["deschedule", "delay_wake"])]
     schedule: Option<PathBuf>,
     /// Save the scenario, its schedule and what came out to this file, for 'pvlab replay', also if the run fails.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = HEADING, value_name = "FILE")]
     save_schedule: Option<PathBuf>,
 }
 
