@@ -55,6 +55,8 @@ pub(crate) enum CalibrateError {
     Spec(#[from] SpecError),
 }
 
+impl crate::options::error::Ends for CalibrateError {}
+
 /// What calibrating found.
 #[derive(Debug)]
 pub(crate) struct Calibration {
@@ -326,5 +328,3 @@ mod tests {
         assert_eq!(here.costs, spec.costs);
     }
 }
-
-impl crate::options::error::Ends for CalibrateError {}

@@ -38,6 +38,8 @@ pub(crate) enum DoctorError {
     Ended(String),
 }
 
+impl crate::options::error::Ends for DoctorError {}
+
 impl From<HostError> for DoctorError {
     fn from(error: HostError) -> Self {
         Self::Machine(error.into())
@@ -228,5 +230,3 @@ mod tests {
         assert_eq!((none.trials, none.p50_ns), (0, None), "unknown is not 0");
     }
 }
-
-impl crate::options::error::Ends for DoctorError {}
