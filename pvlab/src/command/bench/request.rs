@@ -11,7 +11,6 @@ use crate::options::values::LockArg;
 use crate::scenario::limits::MOST_WORD_VCPUS;
 use crate::scenario::{BenchKind, Lock, MachineKind, WorkTime};
 use abi::{Dispatch, MAX_TASKS};
-use pvlock::LockKind;
 use std::fmt::Display;
 
 /// Operations of each thread in tables of execution times (mail of 3 August 2014).
@@ -123,8 +122,8 @@ fn layout(args: &BenchArgs) -> Layout {
     match args.workload {
         BenchKind::RwsemBench if !args.ratios.is_empty() || args.loads.len() > 1 => Layout::Times,
         BenchKind::RwsemBench => Layout::Rates,
-        BenchKind::FutexHash | BenchKind::LockPi => Layout::PerThread,
         BenchKind::Pipe => Layout::RoundTrips,
+        _ => Layout::PerThread,
     }
 }
 
@@ -178,13 +177,8 @@ fn locks(args: &BenchArgs) -> Vec<LockArg> {
     if !args.locks.is_empty() {
         return args.locks.clone();
     }
-    let kind = match args.workload {
-        BenchKind::RwsemBench => LockKind::Rwsem,
-        BenchKind::FutexHash => LockKind::QSpinLock,
-        BenchKind::LockPi | BenchKind::Pipe => LockKind::Mutex,
-    };
     vec![LockArg {
-        kind: Some(kind),
+        kind: Some(args.workload.default_lock()),
         dispatch: Dispatch::Direct,
     }]
 }
