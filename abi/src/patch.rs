@@ -13,7 +13,7 @@ pub mod operation {
     pub const LOCK: u64 = 0;
     /// Unlock.
     pub const UNLOCK: u64 = 1;
-    /// Added in code that is instrumented ([`Params::instrumented`](crate::abi::Params::instrumented)).
+    /// Added in code that is instrumented ([`Params::instrumented`](crate::Params::instrumented)).
     pub const INSTRUMENTED: u64 = 2;
     /// How many there are.
     pub const COUNT: u64 = 4;
