@@ -77,7 +77,7 @@ const fn detail_of(like: Detail, bits: u16) -> Option<Detail> {
     })
 }
 
-const _: () = assert!(TraceEvent::ALL.len() <= KIND_TIME as usize);
+const _: () = assert!(TraceEvent::ALL.len() as u64 <= KIND_TIME);
 
 impl Entry {
     /// The entry as a word of the ring.
@@ -104,7 +104,7 @@ impl Entry {
             KIND_TIME => Some(Self::Time(word << TIME_SHIFT)),
             KIND_GAP => Some(Self::Gap(word as u32)),
             kind => {
-                let like = TraceEvent::ALL.get(kind as usize)?;
+                let like = TraceEvent::ALL.get(usize::try_from(kind).ok()?)?;
                 let detail = detail_of(like.detail(), (word >> DETAIL_SHIFT) as u16)?;
                 Some(Self::Event {
                     delta: word as u32,

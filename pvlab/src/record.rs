@@ -1,7 +1,7 @@
 //! What a run yielded. Nothing here, nor downstream of it, knows which machine made it.
 
 use crate::host::Host;
-use crate::limits::Limits;
+use crate::host::limits::Limits;
 pub use crate::machine::Unknown;
 use crate::scenario::Scenario;
 use abi::Counter;

@@ -3,6 +3,7 @@
 mod bench;
 pub mod limits;
 mod lock;
+pub mod selection;
 mod work;
 
 pub use bench::{Bench, BenchKind};
@@ -11,7 +12,7 @@ pub use lock::{Lock, UnknownLock, split_dispatch};
 pub use work::{Data, Spread, WorkTime};
 
 pub use crate::machine::{Cpl, MachineKind, SIM_PREFIX, Simulated};
-use crate::selection::Offered;
+use crate::scenario::selection::Offered;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -73,6 +74,18 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// How long a run of it ought to take, if that is known.
+    pub fn expected(&self) -> Option<Duration> {
+        // Launching and stopping take about a tenth of a second.
+        const AROUND: Duration = Duration::from_millis(100);
+        match self.length {
+            Length::Duration(duration) if !self.machine.is_simulated() => {
+                Some(duration + self.warm_up + AROUND)
+            }
+            _ => None,
+        }
+    }
+
     /// These guests with nothing to do, and everything else as it is unless somebody says otherwise.
     pub(crate) fn bare(
         machine: MachineKind,

@@ -1,5 +1,7 @@
 //! Messages of errors, as they stand in the sources: those that no test provokes are read too.
 
+#![allow(clippy::unwrap_used)] // A test fails by panicking.
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

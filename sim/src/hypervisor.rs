@@ -156,11 +156,7 @@ impl Hypervisor {
             HostStep::Exit(ExitReason::Yield) => Some(Exit::Yield),
             HostStep::Exit(ExitReason::Preempt) => Some(Exit::Preempt),
             HostStep::Exit(ExitReason::Pause) => Some(Exit::Pause),
-            HostStep::Exit(_)
-            | HostStep::Enter
-            | HostStep::Blocked
-            | HostStep::Unblocked
-            | HostStep::Injected(_) => None,
+            _ => None,
         };
         let tracing = self.tracing;
         let control = self.control(vcpu);

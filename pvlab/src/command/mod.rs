@@ -63,7 +63,7 @@ pub(crate) enum Command {
     #[command(after_help = compare::EXAMPLES)]
     Compare(Box<compare::CompareArgs>),
     /// Run a microbenchmark, and show its figures as kernel developers post them.
-    #[command(after_help = bench::EXAMPLES)]
+    #[command(after_help = bench::after_help())]
     Bench(Box<bench::BenchArgs>),
     /// Run one or more guests at the same time and show every vCPU.
     #[command(after_help = run::EXAMPLES)]

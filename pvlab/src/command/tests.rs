@@ -54,7 +54,10 @@ fn comparison() -> CompareReport {
 }
 
 fn run() -> RunReport {
-    RunReport::new(fixture::record(LockKind::PvQSpinLock, 1000))
+    RunReport::new(Record {
+        context: context(),
+        ..fixture::record(LockKind::PvQSpinLock, 1000)
+    })
 }
 
 /// Two readers and two writers, of whom one never writes.

@@ -15,6 +15,7 @@ pub(crate) mod offer;
 pub(crate) mod output;
 pub(crate) mod preempt;
 pub(crate) mod progress;
+pub(crate) mod schedule;
 pub(crate) mod terminal;
 #[cfg(test)]
 mod tests;

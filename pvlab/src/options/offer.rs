@@ -2,26 +2,28 @@
 
 use super::error::usage;
 use super::lock::LockArg;
+use crate::scenario::selection::Offered;
 use crate::scenario::{Lock, MachineKind};
-use crate::selection::Offered;
 use abi::Dispatch;
 use clap::Args;
 
+// Each option names it: as the heading of the group it would be that of all that come after the group.
+const HEADING: &str = "What --lock auto chooses by";
+
 /// What guests are offered when their kernels choose a lock.
 #[derive(Clone, Copy, Debug, Args)]
-#[command(next_help_heading = "What --lock auto chooses by")]
 pub(crate) struct OfferArgs {
     /// Do not offer halts that a kick ends (KVM's PV unhalt): `auto` is a test-and-set lock then, and
     /// locks whose waiters halt are refused.
-    #[arg(long)]
+    #[arg(long, help_heading = HEADING)]
     pub(crate) no_pv_unhalt: bool,
     /// Tell guests that their vCPUs are never preempted (KVM's real-time hint): `auto` is the native
     /// qspinlock then.
-    #[arg(long)]
+    #[arg(long, help_heading = HEADING)]
     pub(crate) realtime_hint: bool,
     /// Rule paravirtual spinlocks out, as the kernel parameter nopvspin does: `auto` is the native
     /// qspinlock then.
-    #[arg(long)]
+    #[arg(long, help_heading = HEADING)]
     pub(crate) no_pv: bool,
 }
 

@@ -76,9 +76,10 @@ fn sides<'a>(summaries: impl Iterator<Item = (String, &'a Summary)>) -> Table {
         .cell("lock", |(name, ..): &SideRow<'a>| name.clone())
         .cell("side", |(_, what, ..)| (*what).to_owned())
         .left()
-        .cell("vCPUs", |(_, _, side, _)| side.vcpus.to_string())
         .cell("rate", |(.., rate)| throughput(*rate))
-        .include(side(""), |(_, _, side, _)| Some(*side))
+        .include(side("").without("p99.9"), |(_, _, side, _)| {
+            Some(*side)
+        })
         .table(
             "Reads and writes, each for themselves: rate, share in all acquisitions, fairness, waiting \
              times",

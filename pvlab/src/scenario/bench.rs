@@ -2,6 +2,7 @@
 
 use super::MachineKind;
 use guest::workload::{futex_hash, pipe};
+use pvlock::LockKind;
 use serde::{Deserialize, Serialize};
 
 /// A microbenchmark and its threads, which are tasks that share the vCPUs.
@@ -43,6 +44,37 @@ impl BenchKind {
             Self::FutexHash => "futex-hash",
             Self::LockPi => "lock-pi",
             Self::Pipe => "pipe",
+        }
+    }
+
+    /// What it is, in lines for its help.
+    pub const fn about(self) -> &'static [&'static str] {
+        match self {
+            Self::RwsemBench => &[
+                "all threads take one lock, with some pauses inside: a table of rates of wlock, rlock and",
+                "mixed (every second acquisition reads), or, with --ratios or several --loads, a table of",
+                "execution times",
+            ],
+            Self::FutexHash => &[
+                "each thread waits on 1,024 futexes of its own which have the wrong value, so that it takes",
+                "and releases the lock of the futex's hash bucket",
+            ],
+            Self::LockPi => &[
+                "all threads take one lock and sleep for 1us (and the host's timer slack) while they hold it",
+            ],
+            Self::Pipe => &[
+                "pairs of threads send a number to and fro over two pipes, each made of a lock, a ring and",
+                "a wait queue",
+            ],
+        }
+    }
+
+    /// The lock that the kernel has in that place.
+    pub const fn default_lock(self) -> LockKind {
+        match self {
+            Self::RwsemBench => LockKind::Rwsem,
+            Self::FutexHash => LockKind::QSpinLock,
+            Self::LockPi | Self::Pipe => LockKind::Mutex,
         }
     }
 

@@ -1,7 +1,7 @@
 //! What else happened on the host meanwhile: what others had of its CPUs, and what a quota took.
 
-use crate::limits;
-use crate::limits::Limits;
+use crate::host::limits;
+use crate::host::limits::Limits;
 use crate::record::Surroundings;
 use crate::scenario::Scenario;
 use rustix::time::{ClockId, clock_gettime};

@@ -32,7 +32,7 @@ pub(crate) enum BenchUsage {
     #[error("--threads {threads}: at most {most} host threads, as the lock word can name no more")]
     TooManyHostThreads { threads: usize, most: usize },
     #[error(
-        "--vcpus does not apply to --machine threads: each host thread is a vCPU of its own; leave it out"
+        "--vcpus applies only to --machine kvm and simulated ones; each host thread is a vCPU of its own"
     )]
     VcpusOfThreads,
     #[error("{option}: {value} is there twice")]

@@ -33,7 +33,28 @@ use result::{BenchResult, RunFigures};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-pub(crate) const EXAMPLES: &str = "\
+/// What follows the help: examples, and what each workload is.
+pub(crate) fn after_help() -> String {
+    let mut text = EXAMPLES.to_owned();
+    for kind in BenchKind::ALL {
+        for (number, line) in kind.about().iter().enumerate() {
+            let name = if number == 0 { kind.name() } else { "" };
+            text += &format!("\n  {name:<12} {line}");
+        }
+    }
+    text + "\n\n" + NOTES
+}
+
+fn locks_help() -> String {
+    let locks = BenchKind::ALL.map(|kind| kind.default_lock().name());
+    format!(
+        "The locks; the second and later ones are compared with the first [default: what the kernel has in \
+         that place: {}]",
+        locks.join(", ")
+    )
+}
+
+const EXAMPLES: &str = "\
 Examples:
   pvlab bench rwsem-bench --locks rwsem --threads 1,2,4,8,16,32,64
   pvlab bench rwsem-bench --locks rwlock,rwsem --threads 1,2 --rounds 5   before and after
@@ -44,16 +65,9 @@ Examples:
   pvlab bench futex-hash --locks qspinlock,pv-qspinlock --threads 1,2,4 --vcpus 4
   pvlab bench pipe --locks mutex --threads 2,1000 --duration 2s --format markdown
 
-Workloads:
-  rwsem-bench  all threads take one lock, with some pauses inside: a table of rates of wlock, rlock and
-               mixed (every second acquisition reads), or, with --ratios or several --loads, a table of
-               execution times
-  futex-hash   each thread waits on 1,024 futexes of its own which have the wrong value, so that it takes
-               and releases the lock of the futex's hash bucket
-  lock-pi      all threads take one lock and sleep for 1us (and the host's timer slack) while they hold it
-  pipe         pairs of threads send a number to and fro over two pipes, each made of a lock, a ring and
-               a wait queue
+Workloads:";
 
+const NOTES: &str = "\
 Threads are tasks that share the vCPUs as threads share CPUs; on --machine threads they are host threads.
 The locks of a lock list are compared with its first.";
 
@@ -65,9 +79,8 @@ pub(crate) struct BenchArgs {
     /// What the threads do.
     #[arg(value_name = "WORKLOAD", value_parser = workload())]
     workload: BenchKind,
-    /// The locks; the second and later ones are compared with the first [default: what the
-    /// kernel has in that place: rwsem, qspinlock, mutex, mutex].
-    #[arg(long, value_name = "LOCK,...", value_delimiter = ',', value_parser = Each(LockParser))]
+    #[arg(long, value_name = "LOCK,...", value_delimiter = ',', value_parser = Each(LockParser),
+          help = locks_help())]
     locks: Vec<LockArg>,
     /// Numbers of threads [default: 1,2,4,8,16; for pipe from 2 on].
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = Each(values::threads))]

@@ -12,7 +12,6 @@ use crate::options::times::length;
 use crate::options::work;
 use crate::scenario::{BenchKind, Lock, Placement, Scenario, WorkTime};
 use abi::MAX_TASKS;
-use pvlock::LockKind;
 use std::fmt::Display;
 
 /// Operations of each thread in tables of execution times (mail of 3 August 2014).
@@ -138,8 +137,8 @@ fn layout(args: &BenchArgs) -> TableKind {
             TableKind::Times
         }
         BenchKind::RwsemBench => TableKind::Rates,
-        BenchKind::FutexHash | BenchKind::LockPi => TableKind::PerThread,
         BenchKind::Pipe => TableKind::RoundTrips,
+        _ => TableKind::PerThread,
     }
 }
 
@@ -193,12 +192,7 @@ fn locks(args: &BenchArgs) -> Vec<LockArg> {
     if !args.locks.is_empty() {
         return args.locks.clone();
     }
-    let kind = match args.workload {
-        BenchKind::RwsemBench => LockKind::Rwsem,
-        BenchKind::FutexHash => LockKind::QSpinLock,
-        BenchKind::LockPi | BenchKind::Pipe => LockKind::Mutex,
-    };
-    vec![kind.into()]
+    vec![args.workload.default_lock().into()]
 }
 
 /// A lock without a read side only writes, unless reads were asked for.

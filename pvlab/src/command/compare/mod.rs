@@ -8,7 +8,6 @@ mod warning;
 
 pub(crate) use args::{CompareArgs, EXAMPLES};
 
-use super::run::expected;
 use super::trace;
 use crate::host::Host;
 use crate::options::cells;
@@ -105,7 +104,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, CliError> {
 
 /// Traces each lock once.
 fn explain(plan: &Plan) -> Result<Vec<(String, Account)>, CliError> {
-    let mut progress = Progress::new(plan.locks.len(), expected(&plan.run));
+    let mut progress = Progress::new(plan.locks.len(), plan.run.expected());
     let mut accounts = Vec::new();
     for (number, lock) in plan.locks.iter().enumerate() {
         progress.begin(format!("explaining {lock}"));
@@ -146,7 +145,7 @@ fn run_rounds(plan: &Plan, jobs: usize) -> Rounds {
         scenario: plan.scenario(lock, round),
     });
     let cells: Vec<_> = cells.collect();
-    let mut progress = Progress::new(cells.len(), expected(&plan.run));
+    let mut progress = Progress::new(cells.len(), plan.run.expected());
     let mut rounds = Vec::new();
     let mut records = Vec::new();
     let mut end = Ok((Ended::Complete, None));

@@ -14,7 +14,7 @@ use crate::report::lock::{LockRow, cut_off, evenness, named, slow_path, waiting}
 use crate::report::mix;
 use crate::report::{Format, Machine, to_json};
 use crate::scenario::Length;
-use crate::selection::SlowPath;
+use crate::scenario::selection::SlowPath;
 use crate::trace::account::Account;
 use serde::Serialize;
 

@@ -1,10 +1,10 @@
 //! Options of `pvlab run`.
 
-use crate::command::replay::ScheduleArgs;
 use crate::options::common::Common;
 use crate::options::guests::GuestArgs;
 use crate::options::numbers::positive;
 use crate::options::output::ReportArgs;
+use crate::options::schedule::ScheduleArgs;
 use crate::options::times::{interval, nonzero_duration};
 use clap::Args;
 use std::time::Duration;

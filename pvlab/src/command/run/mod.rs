@@ -6,7 +6,6 @@ pub(crate) mod report;
 
 pub(crate) use args::{EXAMPLES, RunArgs};
 
-use super::replay;
 use crate::host::Host;
 use crate::options::common::Request;
 use crate::options::error::CliError;
@@ -14,6 +13,7 @@ use crate::options::exit::{BROKEN, DONE, complain, interrupted, watch};
 use crate::options::guests::Guests;
 use crate::options::output::Target;
 use crate::options::progress::{Aside, Progress, Watcher};
+use crate::options::schedule;
 use crate::options::times::{TimeUsage, check_time, length};
 use crate::record::{Context, Record};
 use crate::report::Format;
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, CliError> {
         format: args.report.format,
         output: args.report.output.as_deref(),
     };
-    let saved = replay::apply(&args.schedule, &mut scenario)?;
+    let saved = schedule::apply(&args.schedule, &mut scenario)?;
     let result = carry_out(scenario, machine_reason, host, &how);
     match saved {
         Some(saved) => saved.came_out(result),
@@ -81,7 +81,7 @@ pub(crate) fn carry_out(
     watch(&target);
     let context = Context::new(host, machine_reason, &scenario);
 
-    let progress = Progress::new(1, expected(&scenario));
+    let progress = Progress::new(1, scenario.expected());
     progress.begin(String::new());
     let lines = match format {
         Format::Table if target.is_stdout() => Aside::Report,
@@ -125,18 +125,6 @@ pub(crate) fn carry_out(
         )));
     }
     Ok(DONE)
-}
-
-/// How long a run of the scenario ought to take, if it is known.
-pub(crate) fn expected(scenario: &Scenario) -> Option<Duration> {
-    match scenario.length {
-        _ if scenario.machine.is_simulated() => None,
-        // Launching and stopping take about a tenth of a second.
-        Length::Duration(duration) => {
-            Some(duration + scenario.warm_up + Duration::from_millis(100))
-        }
-        Length::Iterations(_) => None,
-    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::report::lock::{LockRow, cut_off, evenness, named, slow_path, waits};
 use crate::report::mix;
 use crate::report::{Format, Machine, to_json};
 use crate::scenario::Mix;
-use crate::selection::SlowPath;
+use crate::scenario::selection::SlowPath;
 use abi::Counter;
 use pvlock::LockEvent;
 use serde::Serialize;

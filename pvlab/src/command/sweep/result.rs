@@ -44,7 +44,7 @@ pub(crate) enum SweepSyntax {
     #[error("{0} is swept over, so --set cannot set it; leave one out")]
     AlsoSet(&'static str),
     /// A logarithmic sweep from, or to, zero.
-    #[error("--sweep {0}: a logarithmic sweep is of values above 0")]
+    #[error("--sweep {0}: a logarithmic sweep takes only values above 0")]
     Logarithm(String),
     /// No such parameter, or value.
     #[error(transparent)]

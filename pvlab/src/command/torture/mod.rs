@@ -24,7 +24,7 @@ use crate::options::times::{TimeUsage, check_time};
 use crate::record::Context;
 use crate::report::Format;
 use crate::report::headline::headline;
-use crate::selection::SlowPath;
+use crate::scenario::selection::SlowPath;
 use args::{TortureUsage, torture_request};
 use report::TortureReport;
 use std::time::Duration;

@@ -9,7 +9,7 @@ use crate::record::{Context, absent};
 use crate::report::doc::{Block, render};
 use crate::report::headline::headline;
 use crate::report::{Format, Machine, to_json};
-use crate::selection::SlowPath;
+use crate::scenario::selection::SlowPath;
 use serde::Serialize;
 use std::time::Duration;
 

@@ -52,7 +52,7 @@ pub(crate) struct TraceArgs {
     pub(crate) common: Common,
 }
 
-/// [`sink::Format`], as an option.
+/// [`Format`](crate::trace::sink::Format), as an option.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum TraceFormatArg {
     /// For ui.perfetto.dev.

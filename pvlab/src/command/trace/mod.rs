@@ -6,7 +6,6 @@ mod summary;
 
 pub(crate) use args::{EXAMPLES, TraceArgs, check_traceable, not_with_summary};
 
-use super::run::expected;
 use crate::ending;
 use crate::figures::never_told;
 use crate::host::Host;
@@ -19,8 +18,8 @@ use crate::options::progress::{Progress, Watcher};
 use crate::record::{Context, Record, absent};
 use crate::report;
 use crate::report::Format;
+use crate::scenario::selection::SlowPath;
 use crate::scenario::{Length, Scenario};
-use crate::selection::SlowPath;
 use crate::session;
 use crate::session::{Observer, Options};
 use crate::trace::account::{Account, Accountant, Setup, VmSetup};
@@ -71,7 +70,7 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
     }
     let spare = destination.as_ref().and_then(Destination::directory);
     let mut collector = Collector::new(args.ring, spare)?;
-    let mut progress = Progress::new(1, expected(&scenario));
+    let mut progress = Progress::new(1, scenario.expected());
     let result = {
         let mut watcher = Watcher::new(&progress);
         session::trace(&scenario, &Options::default(), &mut watcher, &mut collector)

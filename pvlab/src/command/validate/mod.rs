@@ -4,7 +4,6 @@ pub(crate) mod report;
 pub(crate) mod result;
 
 use super::calibrate::fit::twin;
-use super::run::expected;
 use crate::host::Host;
 use crate::options::cells;
 use crate::options::cells::Cell;
@@ -116,7 +115,7 @@ pub(crate) fn run(args: &ValidateArgs) -> Result<u8, CliError> {
             });
         }
     }
-    let (real, complete) = cells::records(&real_cells, 1, expected(&scenario))?;
+    let (real, complete) = cells::records(&real_cells, 1, scenario.expected())?;
     if !complete {
         return Ok(interrupted(NOTHING));
     }

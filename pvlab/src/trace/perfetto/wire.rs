@@ -66,7 +66,7 @@ impl<'a> Small<'a> {
         }
     }
 
-    /// Begins an inner message of less than 128 bytes, whose length [`Small::set`] then sets at the
+    /// Begins an inner message of less than 128 bytes, whose length [`Small::end`] then sets at the
     /// place returned.
     #[inline]
     pub(super) const fn message(&mut self, field: u32) -> u8 {

@@ -1,6 +1,8 @@
 //! Facts about the host. What cannot be read is absent; nothing is guessed.
 
-use crate::limits::Limits;
+pub mod limits;
+
+use crate::host::limits::Limits;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::fmt;
