@@ -103,7 +103,7 @@ pub use ppc::simple::RawPpcSpinLock;
 pub use qrwlock::RawQRwLock;
 pub use qrwlock_2014::RawQRwLock2014;
 pub use qspinlock::cna::RawCna;
-pub use qspinlock::{RawPvQSpinLock, RawQSpinLock};
+pub use qspinlock::{RawPvNext, RawPvQSpinLock, RawQSpinLock, form};
 pub use raw::{Downgrade, KillableRw, RawLock, RawRwLock, WaitLock, WriteSide};
 pub use registry::*;
 pub use rwlock::RawUnfairRwLock;

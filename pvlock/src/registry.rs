@@ -207,6 +207,13 @@ const SLEEPS: Traits = Traits {
     ..UNFAIR
 };
 
+const PV: Traits = Traits {
+    queues: true,
+    halts: true,
+    steals: true,
+    ..UNFAIR
+};
+
 fn no_word(_: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str("has no state")
 }
@@ -258,8 +265,43 @@ macro_rules! each_lock {
             }
             /// paravirtual queued spinlock: waiters halt and are kicked, free locks can be stolen
             PvQSpinLock = 4, "pv-qspinlock", spin guards $crate::qspinlock::RawPvQSpinLock<P> {
-                $crate::qspinlock::describe, Traits { queues: true, halts: true, steals: true, ..UNFAIR },
+                $crate::qspinlock::describe, PV,
                 "halt after a while; a free lock may be taken past a halted head", "all, if it is the holder; meanwhile they leave the CPU to it"
+            }
+            /// pv-qspinlock whose thieves queue when their time is up
+            PvBound = 10, "pv-qspinlock+bound", spin guards $crate::RawQSpinLock<P, { $crate::form::PV | $crate::form::BOUND }> {
+                $crate::qspinlock::describe, PV,
+                "as `pv-qspinlock`, stealing for a while only", "as `pv-qspinlock`"
+            }
+            /// pv-qspinlock whose head halts again when it was kicked in vain
+            PvRehash = 11, "pv-qspinlock+rehash", spin guards $crate::RawQSpinLock<P, { $crate::form::PV | $crate::form::REHASH }> {
+                $crate::qspinlock::describe, PV,
+                "as `pv-qspinlock`, the head again and again", "as `pv-qspinlock`"
+            }
+            /// pv-qspinlock that is released by a plain store: a head that halts pays for it with a barrier on all CPUs
+            PvAsym = 12, "pv-qspinlock+asym", spin guards $crate::RawQSpinLock<P, { $crate::form::PV | $crate::form::ASYM }> {
+                $crate::qspinlock::describe, PV,
+                "as `pv-qspinlock`", "as `pv-qspinlock`"
+            }
+            /// pv-qspinlock with +bound and +rehash
+            PvBoundRehash = 13, "pv-qspinlock+bound+rehash", spin guards $crate::RawQSpinLock<P, { $crate::form::PV | $crate::form::BOUND | $crate::form::REHASH }> {
+                $crate::qspinlock::describe, PV,
+                "halt after a while, the head again and again; stealing for a while only", "as `pv-qspinlock`"
+            }
+            /// pv-qspinlock with +bound and +asym
+            PvBoundAsym = 14, "pv-qspinlock+bound+asym", spin guards $crate::RawQSpinLock<P, { $crate::form::PV | $crate::form::BOUND | $crate::form::ASYM }> {
+                $crate::qspinlock::describe, PV,
+                "as `pv-qspinlock`, stealing for a while only", "as `pv-qspinlock`"
+            }
+            /// pv-qspinlock with +rehash and +asym
+            PvRehashAsym = 15, "pv-qspinlock+rehash+asym", spin guards $crate::RawQSpinLock<P, { $crate::form::PV | $crate::form::REHASH | $crate::form::ASYM }> {
+                $crate::qspinlock::describe, PV,
+                "as `pv-qspinlock`, the head again and again", "as `pv-qspinlock`"
+            }
+            /// pv-qspinlock with +bound, +rehash and +asym: no wait without a bound, no atomic in a release
+            PvNext = 16, "pv-next", spin guards $crate::RawPvNext<P> {
+                $crate::qspinlock::describe, PV,
+                "halt after a while, the head again and again; stealing for a while only", "as `pv-qspinlock`"
             }
             /// test-and-set on the qspinlock's word: what a guest without halting waiters gets
             VirtTas = 5, "virt-tas", spin guards $crate::virt_tas::RawVirtTas<P> {
