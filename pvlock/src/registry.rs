@@ -177,6 +177,8 @@ pub struct Traits {
     pub queues: bool,
     /// Waiters offer their time to the holder (directed yields).
     pub yields: bool,
+    /// Waiters let all CPUs pass a memory barrier ([`Platform::heavy_barrier`]).
+    pub barriers: bool,
     /// Waiters sleep: their CPU is for other tasks meanwhile.
     pub sleeps: bool,
     /// A negative control: broken on purpose.
@@ -189,6 +191,7 @@ const UNFAIR: Traits = Traits {
     halts: false,
     queues: false,
     yields: false,
+    barriers: false,
     sleeps: false,
     control: false,
 };
@@ -212,6 +215,10 @@ const PV: Traits = Traits {
     halts: true,
     steals: true,
     ..UNFAIR
+};
+const ASYM: Traits = Traits {
+    barriers: true,
+    ..PV
 };
 
 fn no_word(_: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -280,7 +287,7 @@ macro_rules! each_lock {
             }
             /// pv-qspinlock that is released by a plain store: a head that halts pays for it with a barrier on all CPUs
             PvAsym = 12, "pv-qspinlock+asym", spin guards $crate::RawQSpinLock<P, { $crate::form::PV | $crate::form::ASYM }> {
-                $crate::qspinlock::describe, PV,
+                $crate::qspinlock::describe, ASYM,
                 "as `pv-qspinlock`", "as `pv-qspinlock`"
             }
             /// pv-qspinlock with +bound and +rehash
@@ -290,17 +297,17 @@ macro_rules! each_lock {
             }
             /// pv-qspinlock with +bound and +asym
             PvBoundAsym = 14, "pv-qspinlock+bound+asym", spin guards $crate::RawQSpinLock<P, { $crate::form::PV | $crate::form::BOUND | $crate::form::ASYM }> {
-                $crate::qspinlock::describe, PV,
+                $crate::qspinlock::describe, ASYM,
                 "as `pv-qspinlock`, stealing for a while only", "as `pv-qspinlock`"
             }
             /// pv-qspinlock with +rehash and +asym
             PvRehashAsym = 15, "pv-qspinlock+rehash+asym", spin guards $crate::RawQSpinLock<P, { $crate::form::PV | $crate::form::REHASH | $crate::form::ASYM }> {
-                $crate::qspinlock::describe, PV,
+                $crate::qspinlock::describe, ASYM,
                 "as `pv-qspinlock`, the head again and again", "as `pv-qspinlock`"
             }
             /// pv-qspinlock with +bound, +rehash and +asym: no wait without a bound, no atomic in a release
             PvNext = 16, "pv-next", spin guards $crate::RawPvNext<P> {
-                $crate::qspinlock::describe, PV,
+                $crate::qspinlock::describe, ASYM,
                 "halt after a while, the head again and again; stealing for a while only", "as `pv-qspinlock`"
             }
             /// test-and-set on the qspinlock's word: what a guest without halting waiters gets

@@ -40,12 +40,13 @@ use loom::cell::UnsafeCell;
 use machine::{Explored, Loom, Mutation, U32, check, spawn};
 use pvlock::LockEvent::*;
 use pvlock::LockKind::{
-    self, Cna, Mcs, PpcQSpinLock, PpcSpinLock, PvQSpinLock, QSpinLock, Tas, Ticket, VirtTas,
+    self, Cna, Mcs, PpcQSpinLock, PpcSpinLock, QSpinLock, Tas, Ticket, VirtTas,
 };
 use pvlock::atomic::{Atomic, Watch};
+use pvlock::form::{ASYM, BOUND, NEXT, PV, REHASH};
 use pvlock::qspinlock::pv::{HALTED, HASHED, RUNNING};
 use pvlock::{
-    LockVisitor, Platform, RawCna, RawLock, RawMcs, RawPpcQSpinLock, RawPpcSpinLock,
+    LockVisitor, Platform, RawCna, RawLock, RawMcs, RawPpcQSpinLock, RawPpcSpinLock, RawPvNext,
     RawPvQSpinLock, RawQSpinLock, RawTas, RawTicket, RawVirtTas,
 };
 use std::panic::catch_unwind;
@@ -149,7 +150,8 @@ fn every_lock_excludes() {
             Tas | VirtTas => ([2, 2], None),
             Ticket => ([2, 1], None),
             Mcs => ([2, 1], Some(4)),
-            PpcSpinLock | PpcQSpinLock | QSpinLock | PvQSpinLock | Cna => continue,
+            PpcSpinLock | PpcQSpinLock | QSpinLock | Cna => continue,
+            _ if traits.halts => continue,
             _ => ([2, 1], Some(3)),
         };
         let exclusion = Exclusion {
@@ -242,6 +244,31 @@ fn pv_qspinlock_with_a_queue() {
     }
 }
 
+/// The barrier is a fence of both sides here: what the light one is worth on a machine with a heavy one for it
+/// is for `membarrier.rs`.
+#[test]
+fn pv_ideas() {
+    explore_pv::<{ PV | BOUND }>();
+    explore_pv::<{ PV | REHASH }>();
+    explore_pv::<{ PV | ASYM }>();
+    explore_pv::<{ PV | BOUND | REHASH }>();
+    explore_pv::<{ PV | BOUND | ASYM }>();
+    explore_pv::<{ PV | REHASH | ASYM }>();
+}
+
+#[test]
+fn pv_next() {
+    explore_pv::<{ NEXT }>();
+}
+
+fn explore_pv<const FORM: u8>() {
+    explore::<RawQSpinLock<Loom, FORM>>([1, 1], None);
+    let explored = explore::<RawQSpinLock<Loom, FORM>>([2, 2], Some(3));
+    for event in [PvWaitHead, PvWaitNode] {
+        assert!(explored.count(event) > 0, "{FORM}: {}", event.name());
+    }
+}
+
 #[test]
 fn a_release_that_does_not_release_is_found() {
     let word = Mutation::SubWordRelease;
@@ -250,6 +277,7 @@ fn a_release_that_does_not_release_is_found() {
     assert!(found::<RawVirtTas<Loom>>(word, [1, 1]).contains(RACE));
     assert!(found::<RawQSpinLock<Loom>>(word, [1, 1]).contains(RACE));
     assert!(found::<RawPvQSpinLock<Loom>>(word, [1, 1]).contains(RACE));
+    assert!(found::<RawPvNext<Loom>>(word, [1, 1]).contains(RACE));
 }
 
 #[test]
@@ -276,6 +304,15 @@ fn a_tail_exchange_or_link_that_publishes_nothing_is_found() {
         assert!(found::<RawQSpinLock<Loom>>(mutation, [2, 2]).contains(LIVELOCK));
     }
     assert!(found::<RawPvQSpinLock<Loom>>(Mutation::TailExchange, [2, 2]).contains(LIVELOCK));
+}
+
+/// Barriers that are none lose wake-ups.
+#[test]
+fn an_asymmetric_release_without_barrier_loses_the_wake_up() {
+    for mutation in [Mutation::LightBarrier, Mutation::HeavyBarrier] {
+        let text = found::<RawPvNext<Loom>>(mutation, [2, 2]);
+        assert!(text.contains(DEADLOCK), "{text}");
+    }
 }
 
 #[test]
