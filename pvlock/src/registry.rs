@@ -370,6 +370,11 @@ macro_rules! each_lock {
                 |state, f| $crate::qrwlock_2014::describe(state, $crate::qspinlock::describe, f), Traits { queues: true, halts: true, ..UNFAIR },
                 "as `qrwlock-2014`", "as `qrwlock-2014`"
             }
+            /// qrwlock whose waiters take turns by a pv-next, and halt
+            QRwLockPvNext = 27, "qrwlock+pv-next", rw over $crate::qrwlock::RawQRwLock<P, $crate::RawPvNext<P>> {
+                |state, f| $crate::qrwlock::describe(state, $crate::qspinlock::describe, f), Traits { queues: true, halts: true, barriers: true, ..UNFAIR },
+                "as `qrwlock`", "as `qrwlock`"
+            }
             /// sleeping lock with one owner: optimistic spinning, then a queue with hand-over
             Mutex = 40, "mutex", spin over $crate::sleep::mutex::RawSleepMutex<P> {
                 $crate::sleep::mutex::describe, SLEEPS,

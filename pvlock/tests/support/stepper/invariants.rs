@@ -143,7 +143,7 @@ impl<W: LockWord> View<'_, W> {
             LockKind::RwLock => {
                 self.readers_and_writer(lock, word & !(1 << 31), word >> 31 != 0, false)
             }
-            LockKind::QRwLock | LockKind::QRwLockPvQSpinLock => {
+            LockKind::QRwLock | LockKind::QRwLockPvQSpinLock | LockKind::QRwLockPvNext => {
                 self.queued_rw(lock, word)?;
                 self.queue(wait, second)
             }
