@@ -14,7 +14,7 @@ use crate::session::RunError;
 use abi::{Params, Switch, Workload, flags, preempt};
 use host::switches::{SwitchError, SwitchRecorder};
 use host::thread::{self, ThreadStats};
-use host::{HostError, HostNote, Notice, Region, clock, membarrier};
+use host::{HostError, HostNote, Notice, Region, clock};
 use rustix::process::Pid;
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -151,9 +151,6 @@ pub type Started = (Box<dyn RunningVm>, UnboundedReceiver<Notice>);
 /// If the machine cannot run them.
 pub fn start(scenario: &Scenario, trace_records: usize) -> Result<Vec<Started>, RunError> {
     let workload = &scenario.workload;
-    if scenario.simulated.is_none() && scenario.vms.iter().any(|vm| vm.lock.traits().barriers) {
-        membarrier::register()?;
-    }
     let weights = (workload.skew > 0.0).then(|| weights::zipf(workload.locks, workload.skew));
     let mut vcpus = 0..;
     let vms = scenario.vms.iter().map(|&spec| {

@@ -197,6 +197,7 @@ struct Thread {
 pub(super) fn start(mut params: Params, affinity: &[Vec<usize>]) -> Result<Started, HostError> {
     params.vcpus = affinity.len() as u64;
     params.tsc_khz = clock::khz();
+    membarrier::prepare_for(params.lock_kind)?;
     let region = Region::in_process(&params)?;
     let (notices, receiver) = mpsc::unbounded_channel();
     let mut vm = Vm {
