@@ -25,6 +25,8 @@ pub enum Doorbell {
     Log,
     /// Hold this vCPU off its CPU for the number of ns stored.
     Preempt,
+    /// Let every vCPU of this VM that runs pass a full memory barrier.
+    Barrier,
     /// End the present or next halt of vCPU `.0`. The value stored is ignored.
     Kick(u32),
 }
@@ -46,6 +48,7 @@ impl Doorbell {
             Self::Exit => Self::BASE + 0x80,
             Self::Log => Self::BASE + 0xc0,
             Self::Preempt => Self::BASE + 0x100,
+            Self::Barrier => Self::BASE + 0x140,
             Self::Kick(cpu) => Self::KICKS + 4 * cpu as u64,
         }
     }
@@ -58,6 +61,7 @@ impl Doorbell {
             0xf000_0080 => Some(Self::Exit),
             0xf000_00c0 => Some(Self::Log),
             0xf000_0100 => Some(Self::Preempt),
+            0xf000_0140 => Some(Self::Barrier),
             Self::KICKS.. if address < Self::BASE + Self::SIZE && address.is_multiple_of(4) =>
             {
                 #[expect(
@@ -83,6 +87,7 @@ mod tests {
             Doorbell::Exit,
             Doorbell::Log,
             Doorbell::Preempt,
+            Doorbell::Barrier,
         ];
         for bell in all.into_iter().chain((0..4096).map(Doorbell::Kick)) {
             assert_eq!(Doorbell::from_address(bell.address()), Some(bell));

@@ -78,11 +78,13 @@ pub enum ExitReason {
     Other,
     /// It has spun for too long (a pause-loop exit), and yields to another.
     Pause,
+    /// It asked for a memory barrier on every vCPU.
+    Barrier,
 }
 
 impl ExitReason {
     /// Every reason. Its place stands for it in traces, so new ones come last.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Halt,
         Self::Yield,
         Self::Log,
@@ -91,6 +93,7 @@ impl ExitReason {
         Self::Signal,
         Self::Other,
         Self::Pause,
+        Self::Barrier,
     ];
 
     /// The reason's name.
@@ -104,6 +107,7 @@ impl ExitReason {
             Self::Signal => "signal",
             Self::Other => "other",
             Self::Pause => "pause",
+            Self::Barrier => "barrier",
         }
     }
 }

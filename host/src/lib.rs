@@ -6,6 +6,7 @@
 pub mod clock;
 mod error;
 pub mod limits;
+pub mod membarrier;
 mod notes;
 mod notice;
 pub mod region;

@@ -100,7 +100,7 @@ fn counted(vm: &dyn RunningVm, lock: LockKind, crew: Crew) -> u64 {
             .sum()
     };
     let lock_event = |event: LockEvent| total(Counter::Lock(event));
-    assert_eq!(inconsistency(lock_event), None, "{lock}");
+    assert_eq!(inconsistency(lock, lock_event), None, "{lock}");
     assert_eq!(
         total(Counter::Acquisitions),
         (crew.vcpus * crew.tasks) as u64,

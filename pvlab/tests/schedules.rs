@@ -44,7 +44,7 @@ fn a_schedule_is_a_small_file_that_replays_to_the_last_bit() {
         (format!("{line} --deschedule 0:0:1ms"), "is no schedule"),
         (
             "run --machine threads --lock tas --vcpus 2 --deschedule 0:1:1ms".to_owned(),
-            "is of simulated machines",
+            "applies only to simulated machines",
         ),
     ] {
         let output = pvlab(&line);

@@ -68,8 +68,8 @@ pub trait ConstZero: Sized {
 /// A struct of a platform's atomics that is all zeros at first: made so at run time on any platform, and in a
 /// constant where the atomics can.
 macro_rules! zeroed {
-    ($name:ident $([const $flag:ident: bool])?: $($field:ident: $atomic:ident),+ $(,)?) => {
-        impl<P: $crate::Platform $(, const $flag: bool)?> Default for $name<P $(, $flag)?> {
+    ($name:ident $([const $flag:ident: $of:ty])?: $($field:ident: $atomic:ident),+ $(,)?) => {
+        impl<P: $crate::Platform $(, const $flag: $of)?> Default for $name<P $(, $flag)?> {
             fn default() -> Self {
                 #[allow(unused_imports)] // The atomics may be of either kind.
                 use $crate::{atomic::Atomic as _, word::LockWord as _};
@@ -77,7 +77,7 @@ macro_rules! zeroed {
             }
         }
 
-        impl<P: $crate::Platform $(, const $flag: bool)?> $crate::atomic::ConstZero for $name<P $(, $flag)?>
+        impl<P: $crate::Platform $(, const $flag: $of)?> $crate::atomic::ConstZero for $name<P $(, $flag)?>
         where
             $(P::$atomic: $crate::atomic::ConstZero,)+
         {

@@ -90,6 +90,7 @@ mod raw;
 pub mod registry;
 pub mod trace;
 pub mod traced;
+mod traits;
 pub mod wait;
 pub mod word;
 
@@ -103,7 +104,7 @@ pub use ppc::simple::RawPpcSpinLock;
 pub use qrwlock::RawQRwLock;
 pub use qrwlock_2014::RawQRwLock2014;
 pub use qspinlock::cna::RawCna;
-pub use qspinlock::{RawPvQSpinLock, RawQSpinLock};
+pub use qspinlock::{RawPvNext, RawPvQSpinLock, RawQSpinLock, form};
 pub use raw::{Downgrade, KillableRw, RawLock, RawRwLock, WaitLock, WriteSide};
 pub use registry::*;
 pub use rwlock::RawUnfairRwLock;

@@ -79,6 +79,23 @@ pub unsafe trait Platform: Sized + Send + Sync + 'static {
         core::sync::atomic::fence(order);
     }
 
+    /// One side of an asymmetric fence: of two contexts that each store, pass a barrier, one of them a heavy
+    /// one, and load what the other has stored, not both miss the other's store. This one is for the side
+    /// that must be cheap: a machine that has a [heavy](Self::heavy_barrier) one for it need only keep the
+    /// compiler from moving accesses across it.
+    ///
+    /// Both are full fences unless a platform says otherwise.
+    #[inline(always)]
+    fn light_barrier() {
+        Self::fence(Ordering::SeqCst);
+    }
+
+    /// The other side: a full fence of this context, and of every other one that is in the middle of what it
+    /// does, such as membarrier(2) with MEMBARRIER_CMD_PRIVATE_EXPEDITED makes.
+    fn heavy_barrier() {
+        Self::fence(Ordering::SeqCst);
+    }
+
     /// One turn of a busy-wait loop (x86 `pause`).
     fn relax();
 

@@ -88,6 +88,13 @@ pub(crate) fn clear<P: Platform>(slot: &HashSlot<P>) {
     slot.lock.store(0, Release);
 }
 
+/// The sleeper of the lock `key`, if there is one: it may be gone when this returns, or be that of another
+/// lock that has taken the slot meanwhile.
+pub(crate) fn find<P: Platform>(key: u64) -> Option<NodeRef> {
+    let slot = probe::<P>(key).find(|slot| slot.lock.load(Relaxed) == key)?;
+    NodeRef::from_raw(slot.node.load(Relaxed))
+}
+
 /// Takes out the entry of the lock `key`.
 ///
 /// # Panics

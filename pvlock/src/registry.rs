@@ -25,6 +25,8 @@ pub mod ticket;
 pub mod virt_tas;
 
 use crate::raw::WriteSide;
+pub use crate::traits::Traits;
+use crate::traits::{ASYM, CONTROL, FAIR, PV, SLEEPS, UNFAIR};
 use crate::{Downgrade, KillableRw, Operations, Platform, RawLock, RawRwLock};
 use core::fmt;
 
@@ -164,49 +166,6 @@ macro_rules! locks {
     };
 }
 
-/// Properties of a lock that tools need to know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Traits {
-    /// Waiters get the lock in the order in which they came.
-    pub fair: bool,
-    /// A free lock can be taken past those that queue for it.
-    pub steals: bool,
-    /// Waiters halt and must be kicked.
-    pub halts: bool,
-    /// Waiters queue on per-CPU nodes, so a queue can be shown.
-    pub queues: bool,
-    /// Waiters offer their time to the holder (directed yields).
-    pub yields: bool,
-    /// Waiters sleep: their CPU is for other tasks meanwhile.
-    pub sleeps: bool,
-    /// A negative control: broken on purpose.
-    pub control: bool,
-}
-
-const UNFAIR: Traits = Traits {
-    fair: false,
-    steals: false,
-    halts: false,
-    queues: false,
-    yields: false,
-    sleeps: false,
-    control: false,
-};
-const FAIR: Traits = Traits {
-    fair: true,
-    ..UNFAIR
-};
-const CONTROL: Traits = Traits {
-    control: true,
-    ..UNFAIR
-};
-const SLEEPS: Traits = Traits {
-    sleeps: true,
-    halts: true,
-    queues: true,
-    ..UNFAIR
-};
-
 fn no_word(_: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str("has no state")
 }
@@ -258,8 +217,43 @@ macro_rules! each_lock {
             }
             /// paravirtual queued spinlock: waiters halt and are kicked, free locks can be stolen
             PvQSpinLock = 4, "pv-qspinlock", spin guards $crate::qspinlock::RawPvQSpinLock<P> {
-                $crate::qspinlock::describe, Traits { queues: true, halts: true, steals: true, ..UNFAIR },
+                $crate::qspinlock::describe, PV,
                 "halt after a while; a free lock may be taken past a halted head", "all, if it is the holder; meanwhile they leave the CPU to it"
+            }
+            /// pv-qspinlock whose thieves queue when their time is up
+            PvBound = 10, "pv-qspinlock+bound", spin guards $crate::RawQSpinLock<P, { $crate::form::PV | $crate::form::BOUND }> {
+                $crate::qspinlock::describe, PV,
+                "as `pv-qspinlock`, stealing for a while only", "as `pv-qspinlock`"
+            }
+            /// pv-qspinlock whose head halts again when it was kicked in vain
+            PvRehash = 11, "pv-qspinlock+rehash", spin guards $crate::RawQSpinLock<P, { $crate::form::PV | $crate::form::REHASH }> {
+                $crate::qspinlock::describe, PV,
+                "as `pv-qspinlock`, the head again and again", "as `pv-qspinlock`"
+            }
+            /// pv-qspinlock that is released by a plain store: a head that halts pays for it with a barrier on all CPUs
+            PvAsym = 12, "pv-qspinlock+asym", spin guards $crate::RawQSpinLock<P, { $crate::form::PV | $crate::form::ASYM }> {
+                $crate::qspinlock::describe, ASYM,
+                "as `pv-qspinlock`", "as `pv-qspinlock`"
+            }
+            /// pv-qspinlock with +bound and +rehash
+            PvBoundRehash = 13, "pv-qspinlock+bound+rehash", spin guards $crate::RawQSpinLock<P, { $crate::form::PV | $crate::form::BOUND | $crate::form::REHASH }> {
+                $crate::qspinlock::describe, PV,
+                "halt after a while, the head again and again; stealing for a while only", "as `pv-qspinlock`"
+            }
+            /// pv-qspinlock with +bound and +asym
+            PvBoundAsym = 14, "pv-qspinlock+bound+asym", spin guards $crate::RawQSpinLock<P, { $crate::form::PV | $crate::form::BOUND | $crate::form::ASYM }> {
+                $crate::qspinlock::describe, ASYM,
+                "as `pv-qspinlock`, stealing for a while only", "as `pv-qspinlock`"
+            }
+            /// pv-qspinlock with +rehash and +asym
+            PvRehashAsym = 15, "pv-qspinlock+rehash+asym", spin guards $crate::RawQSpinLock<P, { $crate::form::PV | $crate::form::REHASH | $crate::form::ASYM }> {
+                $crate::qspinlock::describe, ASYM,
+                "as `pv-qspinlock`, the head again and again", "as `pv-qspinlock`"
+            }
+            /// pv-qspinlock with +bound, +rehash and +asym: no wait without a bound, no atomic in a release
+            PvNext = 16, "pv-next", spin guards $crate::RawPvNext<P> {
+                $crate::qspinlock::describe, ASYM,
+                "halt after a while, the head again and again; stealing for a while only", "as `pv-qspinlock`"
             }
             /// test-and-set on the qspinlock's word: what a guest without halting waiters gets
             VirtTas = 5, "virt-tas", spin guards $crate::virt_tas::RawVirtTas<P> {
@@ -320,6 +314,11 @@ macro_rules! each_lock {
             QRwLock2014PvQSpinLock = 26, "qrwlock-2014+pv-qspinlock", rw over $crate::qrwlock_2014::RawQRwLock2014<P, $crate::RawPvQSpinLock<P>> {
                 |state, f| $crate::qrwlock_2014::describe(state, $crate::qspinlock::describe, f), Traits { queues: true, halts: true, ..UNFAIR },
                 "as `qrwlock-2014`", "as `qrwlock-2014`"
+            }
+            /// qrwlock whose waiters take turns by a pv-next, and halt
+            QRwLockPvNext = 27, "qrwlock+pv-next", rw over $crate::qrwlock::RawQRwLock<P, $crate::RawPvNext<P>> {
+                |state, f| $crate::qrwlock::describe(state, $crate::qspinlock::describe, f), Traits { queues: true, halts: true, barriers: true, ..UNFAIR },
+                "as `qrwlock`", "as `qrwlock`"
             }
             /// sleeping lock with one owner: optimistic spinning, then a queue with hand-over
             Mutex = 40, "mutex", spin over $crate::sleep::mutex::RawSleepMutex<P> {

@@ -62,10 +62,11 @@ enum Exit {
     Yield,
     Pause,
     Preempt,
+    Barrier,
 }
 
 /// The names of those.
-const EXITS: [&str; 5] = ["halt", "kick", "yield", "pause", "preempt"];
+const EXITS: [&str; 6] = ["halt", "kick", "yield", "pause", "preempt", "barrier"];
 
 /// The block by which the hypervisor controls a vCPU.
 struct Control {
@@ -156,6 +157,7 @@ impl Hypervisor {
             HostStep::Exit(ExitReason::Yield) => Some(Exit::Yield),
             HostStep::Exit(ExitReason::Preempt) => Some(Exit::Preempt),
             HostStep::Exit(ExitReason::Pause) => Some(Exit::Pause),
+            HostStep::Exit(ExitReason::Barrier) => Some(Exit::Barrier),
             _ => None,
         };
         let tracing = self.tracing;

@@ -75,6 +75,17 @@ unsafe impl<const TRACE: bool> Platform for Simulated<TRACE> {
         }
     }
 
+    /// For the compiler only.
+    #[inline(always)]
+    fn light_barrier() {}
+
+    fn heavy_barrier() {
+        leave(HostStep::Exit(ExitReason::Barrier));
+        with(Engine::barrier);
+        spend(with(|e| e.times.kick_ns));
+        come_back();
+    }
+
     fn relax() {
         pause();
         if TRACE {

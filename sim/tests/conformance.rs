@@ -60,7 +60,7 @@ fn conform(lock: LockKind, rounds: u64, seed: u64, cpus: &[Vec<usize>]) -> Resul
         }
     }
     let lock_event = |event: LockEvent| lab.total(Counter::Lock(event));
-    assert_eq!(inconsistency(lock_event), None, "{lock}");
+    assert_eq!(inconsistency(lock, lock_event), None, "{lock}");
     assert_eq!(lab.acquisitions(), vec![1; vcpus], "{lock}: all took part");
     assert_eq!(lab.total(Counter::Violations), 0, "{lock}");
     for vcpu in 0..vcpus {

@@ -12,7 +12,7 @@ use crate::error::VmmError;
 use crate::registers::Registers;
 use abi::{Doorbell, EXIT_DONE, EXIT_PANIC, ExitReason, HostStep};
 use host::yielding::Target;
-use host::{HostError, Notes, Notice, Region};
+use host::{HostError, Notes, Notice, Region, membarrier};
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use std::collections::BTreeMap;
 use std::io;
@@ -29,6 +29,7 @@ pub struct Exits {
     halt: AtomicU64,
     yielded: AtomicU64,
     preempt: AtomicU64,
+    barrier: AtomicU64,
     log: AtomicU64,
     exit: AtomicU64,
     signal: AtomicU64,
@@ -41,6 +42,7 @@ impl Exits {
             ("halt", &self.halt),
             ("yield", &self.yielded),
             ("preempt", &self.preempt),
+            ("barrier", &self.barrier),
             ("log", &self.log),
             ("exit", &self.exit),
             ("signal", &self.signal),
@@ -109,6 +111,7 @@ impl Exit {
                 Some(Doorbell::Yield) => ExitReason::Yield,
                 Some(Doorbell::Log) => ExitReason::Log,
                 Some(Doorbell::Preempt) => ExitReason::Preempt,
+                Some(Doorbell::Barrier) => ExitReason::Barrier,
                 Some(Doorbell::Exit) => ExitReason::End,
                 Some(Doorbell::Kick(_)) | None => ExitReason::Other,
             },
@@ -222,6 +225,10 @@ impl Vcpu {
                 let begun = Instant::now();
                 std::thread::sleep(Duration::from_nanos(value.into()));
                 self.own().notes.note(HostStep::injected(begun.elapsed()));
+            }
+            Doorbell::Barrier => {
+                count(&self.own().exits.barrier);
+                membarrier::barrier()?;
             }
             Doorbell::Log => {
                 count(&self.own().exits.log);

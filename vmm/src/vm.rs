@@ -11,7 +11,7 @@ use crate::tsc;
 use crate::vcpu::{Shared, Vcpu};
 use abi::{Doorbell, KICK_PAGES, Params};
 use host::region::{self, RegionError};
-use host::{HostError, HostNote, Notice, Region, clock, limits, thread};
+use host::{HostError, HostNote, Notice, Region, clock, limits, membarrier, thread};
 use kvm_bindings::{Msrs, kvm_msr_entry, kvm_userspace_memory_region};
 use kvm_ioctls::{Cap, IoEventAddress, Kvm, NoDatamatch, VcpuFd, VmFd};
 use rustix::process::Pid;
@@ -124,6 +124,7 @@ impl Vm {
         let count = config.affinity.len();
         check_host(count)?;
         let mut params = config.params;
+        membarrier::prepare_for(params.lock_kind)?;
         params.vcpus = count as u64;
         let layout = region::layout_of(&params);
         let map = MemoryMap::new(layout);

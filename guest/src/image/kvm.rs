@@ -3,7 +3,7 @@
 use super::patch;
 use abi::{Counter, Doorbell, VcpuArea, flags};
 use core::arch::asm;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{Ordering, compiler_fence};
 use guest::Machine;
 use guest::machine::VcpuAreaExt as _;
 use pvlock::Platform;
@@ -30,6 +30,15 @@ pub(super) fn ring(bell: Doorbell, value: u32) {
 // vCPU, it does not unwind. A lock's key is its address.
 unsafe impl<const TRACE: bool> Platform for Kvm<TRACE> {
     guest::native_platform!();
+
+    #[inline(always)]
+    fn light_barrier() {
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    fn heavy_barrier() {
+        ring(Doorbell::Barrier, 0);
+    }
 
     fn halt_while<W: Watch>(word: &W, asleep: impl Fn(W::Value) -> bool) {
         // The doorbell's eventfd keeps a kick that comes between this check and the halt.

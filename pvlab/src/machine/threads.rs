@@ -10,7 +10,7 @@ use abi::{Counter, HostStep, Params, VcpuArea, VcpuState, flags};
 use guest::machine::{VcpuAreaExt as _, area, vcpu_at};
 use guest::{Machine, workload};
 use host::yielding::Target;
-use host::{HostError, HostNote, Notes, Notice, Region, clock, thread};
+use host::{HostError, HostNote, Notes, Notice, Region, clock, membarrier, thread};
 use pvlock::atomic::Watch;
 use pvlock::{LockKind, LockVisitor, Platform, RawLock};
 use rustix::process::Pid;
@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{self, UnboundedSender};
@@ -83,6 +83,16 @@ struct HostThread<const TRACE: bool>;
 // thread is caught at its end, and the whole VM, with its locks, is over then.
 unsafe impl<const TRACE: bool> Platform for HostThread<TRACE> {
     guest::native_platform!();
+
+    #[inline(always)]
+    fn light_barrier() {
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    fn heavy_barrier() {
+        // A lock that went on without it could lose a wake-up. It has been tried before the VM was started.
+        membarrier::barrier().expect("the process has been registered");
+    }
 
     fn halt_while<W: Watch>(word: &W, asleep: impl Fn(W::Value) -> bool) {
         if !asleep(word.load(Ordering::Acquire)) {
@@ -212,6 +222,7 @@ pub(super) fn start(plan: &Plan<'_>) -> Result<Vec<Started>, MachineError> {
 fn start_vm(mut params: Params, affinity: &[Vec<usize>]) -> Result<Started, HostError> {
     params.vcpus = affinity.len() as u64;
     params.tsc_khz = clock::khz();
+    membarrier::prepare_for(params.lock_kind)?;
     let region = Region::in_process(&params)?;
     let (notices, receiver) = mpsc::unbounded_channel();
     let mut vm = Crew {

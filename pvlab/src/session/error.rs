@@ -171,6 +171,7 @@ fn describe(node: &QueueNode, halts: bool) -> String {
             pv::RUNNING => ", spinning",
             pv::HALTED => ", halted",
             pv::HASHED => ", hashed",
+            pv::HASHING => ", about to be hashed",
             _ => ", in an unknown state",
         };
     }

@@ -6,7 +6,7 @@
 //! | bits  | field   | meaning                                                          |
 //! |-------|---------|------------------------------------------------------------------|
 //! | 0-7   | locked  | 0 free, 1 held, 3 held and the queue head sleeps (pv only)        |
-//! | 8-15  | pending | native: one waiter spins on the word; pv: the queue head is awake |
+//! | 8-15  | pending | native: one waiter spins on the word; pv: the queue head is awake; 2: it sleeps (asymmetric only) |
 //! | 16-31 | tail    | [`NodeRef`] of the last waiter, 0 if nobody queues                |
 //!
 //! States are written (tail, pending, locked); `n` is any tail, `*` anything.
@@ -48,8 +48,9 @@
 //! | store of `prev.next`         | Release  | Acquire load of `next` by the predecessor: our `locked = 0` precedes its `locked = 1` |
 //! | `next.locked = 1`            | Release  | Acquire wait on our own `locked`                   |
 //!
-//! What the paravirtual variant adds is in [`pv`]. Which variant a type is, is a const generic.
+//! What the paravirtual variant adds is in [`pv`]. Which variant a type is, is a const generic: a [`form`].
 
+mod asym;
 pub mod cna;
 pub mod pv;
 
@@ -64,14 +65,33 @@ use crate::word::LockWord;
 use core::fmt;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-/// The queued spinlock; see the [module](self) documentation. `PV` chooses the paravirtual one.
+/// The queued spinlock; see the [module](self) documentation. `FORM` is one of [`form`].
 #[repr(transparent)]
-pub struct RawQSpinLock<P: Platform, const PV: bool = false> {
+pub struct RawQSpinLock<P: Platform, const FORM: u8 = { form::NATIVE }> {
     word: P::LockWord,
 }
 
 /// The paravirtual queued spinlock.
-pub type RawPvQSpinLock<P> = RawQSpinLock<P, true>;
+pub type RawPvQSpinLock<P> = RawQSpinLock<P, { form::PV }>;
+
+/// The paravirtual queued spinlock with all ideas of the [`pv`] module.
+pub type RawPvNext<P> = RawQSpinLock<P, { form::NEXT }>;
+
+/// Which queued spinlock: [`NATIVE`](form::NATIVE), or [`PV`](form::PV) and any of the ideas that go with it.
+pub mod form {
+    /// Waiters spin.
+    pub const NATIVE: u8 = 0;
+    /// Waiters halt, free locks can be stolen: Linux's.
+    pub const PV: u8 = 1;
+    /// A thief that has spun for the threshold queues.
+    pub const BOUND: u8 = 1 << 1;
+    /// A head that was kicked in vain halts again.
+    pub const REHASH: u8 = 1 << 2;
+    /// The release is a plain store; a head that is about to halt pays for it.
+    pub const ASYM: u8 = 1 << 3;
+    /// All of them.
+    pub const NEXT: u8 = PV | BOUND | REHASH | ASYM;
+}
 
 // Values of the locked byte.
 pub(crate) const UNLOCKED: u8 = 0;
@@ -91,6 +111,8 @@ const TAIL_LANE: usize = 1;
 const LOCKED_MASK: u32 = 0xff;
 const PENDING_BIT: u32 = 8;
 const PENDING: u32 = 1 << PENDING_BIT;
+/// The second bit of pending: the queue head sleeps (asymmetric only).
+const ASLEEP_BIT: u32 = PENDING << 1;
 const TAIL_SHIFT: u32 = 16;
 const TAIL_MASK: u32 = 0xffff << TAIL_SHIFT;
 pub(crate) const WORD_LOCKED: u32 = LOCKED as u32;
@@ -108,7 +130,14 @@ const fn tail(word: u32) -> u32 {
     (word & TAIL_MASK) >> TAIL_SHIFT
 }
 
-impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
+impl<P: Platform, const FORM: u8> RawQSpinLock<P, FORM> {
+    const PV: bool = Self::has(form::PV);
+
+    /// Whether it has this idea.
+    const fn has(idea: u8) -> bool {
+        FORM & idea != 0
+    }
+
     /// Waits as the only contender, on the word itself. `None` if there are others: queue.
     fn lock_pending(&self, mut seen: u32) -> Option<Held> {
         // A CPU that sets pending must be able to queue: see the module.
@@ -169,7 +198,7 @@ impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
 
     /// The last try before queueing: plain for native, stealing for paravirtual.
     fn try_lock_unqueued(&self) -> Option<Held> {
-        let (claimed, how) = if PV {
+        let (claimed, how) = if Self::PV {
             (self.pv_steal(), How::Stolen)
         } else {
             (self.claim(), How::Fast)
@@ -189,7 +218,7 @@ impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
         let node: &Node<P> = me.node();
         node.locked.store(0, Relaxed);
         node.next.store(0, Relaxed);
-        if PV {
+        if Self::PV {
             node.state.store(pv::RUNNING, Relaxed);
         }
         // Bringing our node's line in took a while: the lock may have become free.
@@ -206,7 +235,7 @@ impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
             let prev: &Node<P> = prev.node();
             // Release pairs with the Acquire load of next below, in the predecessor.
             prev.next.store(me.raw().into(), Release);
-            if PV {
+            if Self::PV {
                 self.pv_wait_node(node, prev);
             }
             // Acquire pairs with the Release store of locked below, in the predecessor.
@@ -218,7 +247,9 @@ impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
         if before.is_some() {
             P::trace(self, TraceEvent::Head);
         }
-        let word = if PV {
+        let word = if Self::has(form::ASYM) {
+            self.asym_lock_as_head(me)
+        } else if Self::PV {
             self.pv_lock_as_head(me)
         } else {
             // Acquire pairs with the Release in release().
@@ -230,7 +261,7 @@ impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
         {
             return self.held(How::Queue);
         }
-        if !PV {
+        if !Self::PV {
             // (n,*,0) -> (n,*,1); `*` because a late comer may be setting and clearing pending.
             self.word.store_u8(LOCKED_LANE, LOCKED, Relaxed);
         }
@@ -243,7 +274,7 @@ impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
         if let Some(next) = NodeRef::from_raw(next) {
             // Release pairs with the Acquire wait on locked above, in the successor.
             next.node::<P>().locked.store(1, Release);
-            if PV {
+            if Self::PV {
                 self.pv_advance(next);
             }
         }
@@ -251,7 +282,7 @@ impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
     }
 }
 
-impl<P: Platform, const PV: bool> Traced for RawQSpinLock<P, PV> {
+impl<P: Platform, const FORM: u8> Traced for RawQSpinLock<P, FORM> {
     type Platform = P;
     /// The word.
     type Seen = u32;
@@ -267,7 +298,7 @@ impl<P: Platform, const PV: bool> Traced for RawQSpinLock<P, PV> {
     #[inline(never)]
     fn slow(&self, seen: u32) -> Held {
         P::count(LockEvent::Contended, 1);
-        if !PV {
+        if !Self::PV {
             // Paravirtual waiters do not use pending this way: see the `pv` module.
             if let Some(held) = self.lock_pending(seen) {
                 return held;
@@ -284,7 +315,7 @@ impl<P: Platform, const PV: bool> Traced for RawQSpinLock<P, PV> {
 
     #[inline(always)]
     fn release(&self) {
-        if PV {
+        if Self::PV {
             self.pv_unlock();
         } else {
             // (*,*,1) -> (*,*,0). Release pairs with every Acquire on the word.
@@ -297,7 +328,7 @@ impl<P: Platform, const PV: bool> Traced for RawQSpinLock<P, PV> {
     }
 }
 
-zeroed!(RawQSpinLock[const PV: bool]: word: LockWord);
+zeroed!(RawQSpinLock[const FORM: u8]: word: LockWord);
 
 pub(crate) fn describe(state: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let word = low(state);
@@ -306,6 +337,9 @@ pub(crate) fn describe(state: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         1 => f.write_str("held")?,
         3 => f.write_str("held, queue head asleep")?,
         other => write!(f, "locked byte {other:#x}")?,
+    }
+    if word & ASLEEP_BIT != 0 {
+        f.write_str(", queue head asleep")?;
     }
     if word & PENDING != 0 {
         f.write_str(", pending")?;

@@ -37,7 +37,7 @@
 
 use super::{
     LOCKED, LOCKED_LANE, LOCKED_MASK, LOCKED_PENDING_LANE, PENDING, PENDING_LANE, RawQSpinLock,
-    SLOW, UNLOCKED, available, locked, tail,
+    SLOW, UNLOCKED, available, form, locked, tail,
 };
 use crate::atomic::{Atomic, Watch};
 use crate::event::LockEvent;
@@ -53,9 +53,14 @@ pub const RUNNING: u32 = 0;
 pub const HALTED: u32 = 1;
 /// Node state: the waiter is, or is made, head, and the lock is in the hash table.
 pub const HASHED: u32 = 2;
+/// Node state, of a lock that hashes again: the waiter is made head, and not yet in the hash table.
+pub const HASHING: u32 = 3;
 
 /// Turns between two looks at whether the predecessor still runs.
 const PREV_CHECK_TURNS: u32 = 256;
+
+/// Turns between two looks of a bounded thief at the lock's line, which it takes away from those who work.
+const THIEF_TURNS: u32 = 8;
 
 /// The threshold in use: without a single turn the head would never try for the lock.
 fn spin_threshold<P: Platform>() -> u32 {
@@ -82,7 +87,7 @@ fn spin_in_queue<P: Platform>(node: &Node<P>, prev: &Node<P>) -> Option<bool> {
 }
 
 /// Halts while `asleep` holds; counts how long the kick that ended it took to arrive.
-fn halt<P: Platform, W: Watch>(word: &W, asleep: impl Fn(W::Value) -> bool) {
+pub(super) fn halt<P: Platform, W: Watch>(word: &W, asleep: impl Fn(W::Value) -> bool) {
     let kick_time = &P::percpu(P::cpu()).kick_time;
     kick_time.store(0, Relaxed);
     P::halt_while(word, asleep);
@@ -93,14 +98,14 @@ fn halt<P: Platform, W: Watch>(word: &W, asleep: impl Fn(W::Value) -> bool) {
     }
 }
 
-fn kick<P: Platform>(cpu: u32) {
+pub(super) fn kick<P: Platform>(cpu: u32) {
     let start = P::now();
     P::percpu(cpu).kick_time.store(start, Relaxed);
     P::kick(cpu);
     P::count(LockEvent::PvLatencyKick, P::now().saturating_sub(start));
 }
 
-impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
+impl<P: Platform, const FORM: u8> RawQSpinLock<P, FORM> {
     /// Waits in the queue, awake or halted, until `node.locked` is set.
     ///
     /// The caller loads `locked` again, with Acquire.
@@ -132,9 +137,10 @@ impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
         }
     }
 
-    /// Takes a free lock past the queue. False if we must queue: the queue is empty, or its head
-    /// is awake.
+    /// Takes a free lock past the queue. False if we must queue: the queue is empty, its head is awake, or,
+    /// if that is bounded, our time is up.
     pub(super) fn pv_steal(&self) -> bool {
+        let mut left = spin_threshold::<P>();
         loop {
             let word = self.word.load(Relaxed);
             if available(word)
@@ -152,7 +158,17 @@ impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
             if tail(word) == 0 || word & PENDING != 0 {
                 return false;
             }
-            P::relax();
+            if !Self::has(form::BOUND) {
+                P::relax();
+                continue;
+            }
+            for _ in 0..THIEF_TURNS {
+                P::relax();
+            }
+            left = left.saturating_sub(THIEF_TURNS);
+            if left == 0 {
+                return false;
+            }
         }
     }
 
@@ -161,15 +177,31 @@ impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
     pub(super) fn pv_advance(&self, next: NodeRef) {
         // First table of the module: next.locked before the load of its state.
         P::fence(SeqCst);
+        let state = &next.node::<P>().state;
+        let hashed = if Self::has(form::REHASH) {
+            HASHING
+        } else {
+            HASHED
+        };
         // AcqRel pairs with the waiter's own CAS in pv_wait_node().
-        if next
-            .node::<P>()
-            .state
-            .compare_exchange(HALTED, HASHED, AcqRel, Relaxed)
+        if state
+            .compare_exchange(HALTED, hashed, AcqRel, Relaxed)
             .is_err()
         {
             return; // It runs, and will see locked.
         }
+        if Self::has(form::ASYM) {
+            self.asym_advance(next);
+        } else {
+            self.mark_and_hash(next);
+        }
+        if Self::has(form::REHASH) {
+            // Release pairs with the Acquire wait in is_promoted().
+            state.store(HASHED, Release);
+        }
+    }
+
+    fn mark_and_hash(&self, next: NodeRef) {
         // (n,0,1) -> (n,0,3). Marked before hashed: fine, because we are the one who will release.
         self.word.store_u8(LOCKED_LANE, SLOW, Relaxed);
         pv_hash::insert::<P>(P::lock_key(self), next);
@@ -178,7 +210,7 @@ impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
     /// Waits as head of the queue and takes the lock. Returns a word seen while holding it.
     pub(super) fn pv_lock_as_head(&self, me: NodeRef) -> u32 {
         let node: &Node<P> = me.node();
-        let mut hashed = node.state.load(Relaxed) == HASHED;
+        let mut hashed = Self::is_promoted(node);
         P::count(LockEvent::LockSlowpath, 1);
         let mut halts = 0;
         loop {
@@ -208,12 +240,29 @@ impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
             P::trace(self, TraceEvent::HaltHead);
             halt::<P, _>(&self.word, |word| word & LOCKED_MASK == u32::from(SLOW));
             P::trace(self, TraceEvent::Woken);
+            if Self::has(form::REHASH) {
+                // The releaser takes the entry out before it stores 0, so it is there exactly as long as the
+                // byte is SLOW. Acquire pairs with that store, and with the thief's exchange that follows it.
+                hashed = self.word.load(Acquire) & LOCKED_MASK == u32::from(SLOW);
+            }
         }
         self.word.load(Relaxed)
     }
 
+    /// Whether the owner that made us head has entered us into the table. It may be about to: a head that
+    /// took "not yet entered" for "used up" would enter itself a second time.
+    pub(super) fn is_promoted(node: &Node<P>) -> bool {
+        let state = if Self::has(form::REHASH) {
+            // Acquire pairs with the Release in pv_advance().
+            P::spin_until(&node.state, Acquire, |state| state != HASHING)
+        } else {
+            node.state.load(Relaxed)
+        };
+        state == HASHED
+    }
+
     /// Spins for the lock with pending set: no one else can take it then.
-    fn spin_as_head(&self) -> bool {
+    pub(super) fn spin_as_head(&self) -> bool {
         // (n,0,*) -> (n,1,*)
         self.word.store_u8(PENDING_LANE, 1, Relaxed);
         let mut budget = spin_threshold::<P>();
@@ -241,6 +290,9 @@ impl<P: Platform, const PV: bool> RawQSpinLock<P, PV> {
 
     #[inline(always)]
     pub(super) fn pv_unlock(&self) {
+        if Self::has(form::ASYM) {
+            return self.asym_unlock();
+        }
         // (*,*,1) -> (*,*,0). Release pairs with every Acquire on the word. A plain store would
         // release a lock marked SLOW before its entry is gone, and the next holder could hash the
         // same lock again.

@@ -61,6 +61,15 @@ unsafe impl<P: Platform> Platform for Within<P> {
     }
 
     #[inline(always)]
+    fn light_barrier() {
+        P::light_barrier();
+    }
+
+    fn heavy_barrier() {
+        P::heavy_barrier();
+    }
+
+    #[inline(always)]
     fn relax() {
         P::relax();
     }

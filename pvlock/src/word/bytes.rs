@@ -103,6 +103,22 @@ unsafe impl LockWord for ByteWord {
     }
 
     #[inline(always)]
+    fn load_field(&self, field: Field, order: Ordering) -> u32 {
+        if !field.is_byte() {
+            return field.get(self.load(order));
+        }
+        let value: u32;
+        // A byte of its own: a load of the whole word would wait for a byte's store before it to leave the store
+        // buffer (no forwarding from a part).
+        // SAFETY: reads one byte inside `self`.
+        unsafe {
+            asm!("movzx {v:e}, byte ptr [{p}]", p = in(reg) self.at(field), v = lateout(reg) value,
+                 options(nostack, preserves_flags));
+        }
+        value
+    }
+
+    #[inline(always)]
     fn store_field(&self, field: Field, value: u32, order: Ordering) {
         if order == Ordering::SeqCst {
             self.swap_field(field, value, order);

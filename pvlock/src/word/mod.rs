@@ -133,6 +133,17 @@ pub unsafe trait LockWord: Watch<Value = u32> {
         failure: Ordering,
     ) -> Result<u32, u32>;
 
+    /// Loads a field, and perhaps the rest of the word with it.
+    fn load_field(&self, field: Field, order: Ordering) -> u32 {
+        field.get(self.load(order))
+    }
+
+    /// Loads byte `lane`.
+    #[inline(always)]
+    fn load_u8(&self, lane: usize, order: Ordering) -> u8 {
+        self.load_field(Field::u8(lane), order) as u8
+    }
+
     /// Stores byte `lane`.
     #[inline(always)]
     fn store_u8(&self, lane: usize, value: u8, order: Ordering) {

@@ -48,6 +48,10 @@ pub(crate) enum Mutation {
     LoadAcquire,
     /// Fences of that ordering are left out.
     Fence(Ordering),
+    /// The light barrier is none.
+    LightBarrier,
+    /// The heavy barrier is none.
+    HeavyBarrier,
 }
 
 thread_local! {
@@ -345,6 +349,16 @@ unsafe impl Platform for Loom {
     fn fence(order: Ordering) {
         if MUTATION.get() != Mutation::Fence(order) {
             fence(order);
+        }
+    }
+    fn light_barrier() {
+        if MUTATION.get() != Mutation::LightBarrier {
+            fence(Ordering::SeqCst);
+        }
+    }
+    fn heavy_barrier() {
+        if MUTATION.get() != Mutation::HeavyBarrier {
+            fence(Ordering::SeqCst);
         }
     }
     fn relax() {

@@ -99,6 +99,22 @@ impl Engine {
         self.make_runnable(vcpu);
     }
 
+    /// The executing vCPU interrupts all others of its VM that run, each of which leaves the guest and enters
+    /// it again. One that spins loses nothing by it, and one that waits for a line takes it meanwhile.
+    pub(crate) fn barrier(&mut self) {
+        let own = self.turn.vcpu();
+        let vm = self.executions[own as usize].vm as usize;
+        let takes = self.times.exit_ns + self.times.entry_ns;
+        for vcpu in self.tenants[vm].vcpus.clone().filter(|&vcpu| vcpu != own) {
+            if self.scheduler.state(vcpu) != State::Running {
+                continue;
+            }
+            if let Doing::Computes { until } = self.execution(vcpu).doing {
+                self.arrange_step(vcpu, until + takes);
+            }
+        }
+    }
+
     /// The executing vCPU yields to vCPU `number` of its VM.
     pub(crate) fn yield_to(&mut self, number: u32) -> Yielded {
         let target = self.fellow(number);

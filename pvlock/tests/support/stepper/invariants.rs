@@ -4,12 +4,14 @@ use super::subject::Subject;
 use super::{ALL_NODES, Failure, Kick, Machine, Phase, Stepper, Storage, Vcpu, key};
 use pvlock::LockKind;
 use pvlock::percpu::NodeRef;
-use pvlock::qspinlock::pv::{HALTED, HASHED};
+use pvlock::qspinlock::pv::{HALTED, HASHED, HASHING};
 use pvlock::word::LockWord;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// The locked byte of a held lock whose queue head sleeps.
 const SLOW: u32 = 3;
+/// The pending byte of an asymmetric lock whose queue head sleeps.
+const ASLEEP: u32 = 2;
 
 pub(super) fn check<W: LockWord, L: Subject>(
     kind: LockKind,
@@ -133,14 +135,15 @@ impl<W: LockWord> View<'_, W> {
         };
         match self.kind {
             LockKind::Ticket => self.ticket(own, word),
-            LockKind::QSpinLock | LockKind::PvQSpinLock | LockKind::Cna => self.queue(own, word),
+            LockKind::QSpinLock | LockKind::Cna => self.queue(own, word),
+            kind if kind.traits().halts && kind.traits().steals => self.queue(own, word),
             LockKind::Mcs => self.mcs(lock, word, second),
             LockKind::PpcSpinLock => self.named(lock, word >> 31 != 0, word & 0xffff),
             LockKind::PpcQSpinLock => self.ppc_queue(lock, word),
             LockKind::RwLock => {
                 self.readers_and_writer(lock, word & !(1 << 31), word >> 31 != 0, false)
             }
-            LockKind::QRwLock | LockKind::QRwLockPvQSpinLock => {
+            LockKind::QRwLock | LockKind::QRwLockPvQSpinLock | LockKind::QRwLockPvNext => {
                 self.queued_rw(lock, word)?;
                 self.queue(wait, second)
             }
@@ -224,7 +227,12 @@ impl<W: LockWord> View<'_, W> {
         let pv = self.kind.traits().halts;
         let locked = word & 0xff;
         that(locked <= 1 || (pv && locked == SLOW), "illegal locked byte")?;
-        that((word >> 8) & 0xff <= 1, "illegal pending byte")?;
+        let pending = (word >> 8) & 0xff;
+        let asym = self.kind.name().contains("asym") || self.kind.name().contains("next");
+        that(
+            pending <= 1 || (asym && pending == ASLEEP),
+            "illegal pending byte",
+        )?;
         that(locked > 0 || !held, "free but has a holder")?;
         that(word == 0 || self.in_use(lock), "a word of nobody's")?;
         if let Some(tail) = NodeRef::from_raw(word >> 16) {
@@ -239,6 +247,13 @@ impl<W: LockWord> View<'_, W> {
         let entries = self.entries(|entry, _| entry == key(lock, within));
         that(entries <= 1, "hashed twice")?;
         let at_work = self.at_work(lock);
+        if asym {
+            that(locked != SLOW, "marked in the locked byte")?;
+            return that(
+                pending != ASLEEP || entries == 1 || at_work,
+                "asleep but not hashed",
+            );
+        }
         that(
             entries == 0 || locked == SLOW || at_work,
             "hashed but not marked",
@@ -358,6 +373,8 @@ impl<W: LockWord> View<'_, W> {
                         "a hashed sleeper without entry",
                     )?;
                 }
+                // By the owner that is about to enter it.
+                HASHING => that(self.at_work(lock), "about to be hashed by nobody")?,
                 HALTED => {
                     // A slot being filled still names the sleeper before.
                     that(

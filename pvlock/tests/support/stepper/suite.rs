@@ -9,7 +9,7 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, Yielder};
 use pvlock::conformance::{Breach, Guarded, Kept, Meeting, SITES, Site, Suite, inconsistency};
 use pvlock::word::LockWord;
-use pvlock::{LockEvent, LockKind, LockVisitor, RawLock, RawRwLock, RwLockVisitor};
+use pvlock::{LockKind, LockVisitor, RawLock, RawRwLock, RwLockVisitor};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
@@ -113,7 +113,7 @@ impl Conform {
         MACHINE.set(None);
         result?;
         let outcome = machine.log.borrow();
-        match inconsistency(|event: LockEvent| outcome.count(event)) {
+        match inconsistency(self.config.kind, |event| outcome.count(event)) {
             None => Ok(()),
             Some(what) => Err(Failure::Invariant(format!("{what}: {outcome:?}"))),
         }
