@@ -13,7 +13,7 @@ pub struct Traits {
     pub queues: bool,
     /// Waiters offer their time to the holder (directed yields).
     pub yields: bool,
-    /// Waiters let all CPUs pass a memory barrier ([`Platform::heavy_barrier`]).
+    /// Waiters let all CPUs pass a memory barrier ([`heavy_barrier`](crate::Platform::heavy_barrier)).
     pub barriers: bool,
     /// Waiters sleep: their CPU is for other tasks meanwhile.
     pub sleeps: bool,
