@@ -301,12 +301,14 @@ impl<P: Platform, L: RawLock> Suite<'_, P, L> {
 /// left its last lock; `None` if they fit together.
 pub fn inconsistency(kind: LockKind, count: impl Fn(LockEvent) -> u64) -> Option<&'static str> {
     use LockEvent::*;
-    // Linux's pv-qspinlock kicks a head once; what goes on from it once for each entry and each halt.
-    let again = if kind == LockKind::PvQSpinLock {
-        0
-    } else {
-        count(PvWaitHead)
+    use LockKind::*;
+    // A head is kicked once, but where it halts again after a kick in vain: then for each halt, with an entry for
+    // each, or one that stays.
+    let again = match kind {
+        PvRehash | PvBoundRehash | PvRehashAsym | PvNext | QRwLockPvNext => count(PvWaitHead),
+        _ => 0,
     };
+    let entry_stays = kind.traits().barriers;
     let relations = [
         (PvKickUnlock, LockSlowpath, "a head is hashed once at most"),
         (PvKickUnlock, PvHashHops, "a kick follows an entry"),
@@ -320,7 +322,11 @@ pub fn inconsistency(kind: LockKind, count: impl Fn(LockEvent) -> u64) -> Option
         ),
     ];
     let broken = relations.iter().find(|&&(less, more, _)| {
-        let again = if less == PvKickUnlock { again } else { 0 };
+        let again = match (less, more) {
+            (PvKickUnlock, LockSlowpath) => again,
+            (PvKickUnlock, PvHashHops) if entry_stays => again,
+            _ => 0,
+        };
         count(less) > count(more) + again
     });
     broken.map(|(_, _, what)| *what)

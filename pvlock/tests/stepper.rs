@@ -40,8 +40,9 @@ mod stepper;
 
 use pvlock::LockEvent::*;
 use pvlock::LockKind::{
-    self, Busted, Cna, Mcs, PpcQSpinLock, PpcSpinLock, PvNext, PvQSpinLock, QSpinLock, Tas, Ticket,
+    self, Busted, Cna, Mcs, PpcQSpinLock, PpcSpinLock, PvQSpinLock, QSpinLock, Tas, Ticket,
 };
+use pvlock::conformance::inconsistency;
 use pvlock::word::{LockWord, PortableWord};
 use std::sync::atomic::AtomicU32;
 use stepper::{
@@ -77,14 +78,6 @@ const LONG: u64 = 300;
 /// The step after which the first taker of a free lock is in its critical section.
 const HOLDS: u64 = 1;
 
-fn is_asymmetric(kind: LockKind) -> bool {
-    kind.name().contains("asym") || kind == PvNext
-}
-
-fn is_hashed_again(kind: LockKind) -> bool {
-    kind.name().contains("rehash") || kind == PvNext
-}
-
 /// Runs a scenario that must end well, and checks what must hold for any such run.
 #[track_caller]
 fn sound<W: LockWord>(config: &Config) -> Outcome {
@@ -93,11 +86,6 @@ fn sound<W: LockWord>(config: &Config) -> Outcome {
         Err(failure) => panic!("{failure:#?}\nto replay: {config:?}"),
     };
     let n = |event| outcome.count(event);
-    let asym_again = if is_asymmetric(config.kind) {
-        n(PvWaitHead)
-    } else {
-        0
-    };
     let holds = [
         (
             "takers wait",
@@ -109,24 +97,12 @@ fn sound<W: LockWord>(config: &Config) -> Outcome {
         ("paravirtual waits never use pending", {
             !config.kind.traits().halts || n(LockPending) == 0
         }),
-        (
-            "a head is hashed once at most",
-            is_hashed_again(config.kind) || n(PvKickUnlock) <= n(LockSlowpath),
-        ),
-        (
-            "a kick follows an entry",
-            n(PvKickUnlock) <= n(PvHashHops) + asym_again,
-        ),
-        ("a wake-up follows a kick", n(PvKickWake) <= n(PvKickUnlock)),
-        ("halting again is halting", n(PvWaitAgain) <= n(PvWaitHead)),
-        ("halting early is halting", n(PvWaitEarly) <= n(PvWaitNode)),
-        (
-            "an idle wake-up follows a halt",
-            n(PvSpuriousWakeup) <= n(PvWaitNode),
-        ),
     ];
     for (what, held) in holds {
         assert!(held, "{what}: {outcome:?}\nto replay: {config:?}");
+    }
+    if let Some(what) = inconsistency(config.kind, n) {
+        panic!("{what}: {outcome:?}\nto replay: {config:?}");
     }
     outcome
 }

@@ -228,7 +228,7 @@ impl<W: LockWord> View<'_, W> {
         let locked = word & 0xff;
         that(locked <= 1 || (pv && locked == SLOW), "illegal locked byte")?;
         let pending = (word >> 8) & 0xff;
-        let asym = self.kind.name().contains("asym") || self.kind.name().contains("next");
+        let asym = self.kind.traits().barriers;
         that(
             pending <= 1 || (asym && pending == ASLEEP),
             "illegal pending byte",
