@@ -30,7 +30,7 @@
 //! word; what rests on guards that borrow the lock keeps it.
 
 use super::{
-    ASLEEP_BIT, LOCKED_LANE, PENDING_BIT, PENDING_LANE, RawQSpinLock, UNLOCKED, form, locked, pv,
+    ASLEEP, LOCKED_LANE, PENDING_LANE, RawQSpinLock, UNLOCKED, WORD_ASLEEP, form, locked, pv,
 };
 use crate::atomic::{Atomic, Watch};
 use crate::event::LockEvent;
@@ -39,10 +39,6 @@ use crate::trace::TraceEvent;
 use crate::word::LockWord;
 use crate::{Platform, pv_hash};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-
-/// In the pending byte: the queue's head sleeps.
-const ASLEEP: u8 = 2;
-const _: () = assert!((ASLEEP as u32) << PENDING_BIT == ASLEEP_BIT);
 
 impl<P: Platform, const FORM: u8> RawQSpinLock<P, FORM> {
     #[inline(always)]
@@ -97,7 +93,6 @@ impl<P: Platform, const FORM: u8> RawQSpinLock<P, FORM> {
             if self.spin_as_head() {
                 break;
             }
-            node.state.store(pv::HASHED, Relaxed);
             let entered = hashed;
             if !hashed {
                 pv_hash::insert::<P>(P::lock_key(self), me);
@@ -109,12 +104,9 @@ impl<P: Platform, const FORM: u8> RawQSpinLock<P, FORM> {
                 // Table of the module: our store before our load.
                 P::heavy_barrier();
             }
-            P::count(LockEvent::PvWaitHead, 1);
-            P::count(LockEvent::PvWaitAgain, (halts > 0).into());
-            halts += 1;
-            P::trace(self, TraceEvent::HaltHead);
-            pv::halt::<P, _>(&self.word, |word| locked(word) && word & ASLEEP_BIT != 0);
-            P::trace(self, TraceEvent::Woken);
+            self.halt_as_head(node, &mut halts, |word| {
+                locked(word) && word & WORD_ASLEEP != 0
+            });
         }
         if hashed {
             // The owner that has entered us has released since, and we have acquired.

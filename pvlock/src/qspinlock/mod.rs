@@ -111,8 +111,9 @@ const TAIL_LANE: usize = 1;
 const LOCKED_MASK: u32 = 0xff;
 const PENDING_BIT: u32 = 8;
 const PENDING: u32 = 1 << PENDING_BIT;
-/// The second bit of pending: the queue head sleeps (asymmetric only).
-const ASLEEP_BIT: u32 = PENDING << 1;
+/// In the pending byte: the queue head sleeps (asymmetric only).
+const ASLEEP: u8 = 2;
+const WORD_ASLEEP: u32 = (ASLEEP as u32) << PENDING_BIT;
 const TAIL_SHIFT: u32 = 16;
 const TAIL_MASK: u32 = 0xffff << TAIL_SHIFT;
 pub(crate) const WORD_LOCKED: u32 = LOCKED as u32;
@@ -247,9 +248,7 @@ impl<P: Platform, const FORM: u8> RawQSpinLock<P, FORM> {
         if before.is_some() {
             P::trace(self, TraceEvent::Head);
         }
-        let word = if Self::has(form::ASYM) {
-            self.asym_lock_as_head(me)
-        } else if Self::PV {
+        let word = if Self::PV {
             self.pv_lock_as_head(me)
         } else {
             // Acquire pairs with the Release in release().
@@ -338,7 +337,7 @@ pub(crate) fn describe(state: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         3 => f.write_str("held, queue head asleep")?,
         other => write!(f, "locked byte {other:#x}")?,
     }
-    if word & ASLEEP_BIT != 0 {
+    if word & WORD_ASLEEP != 0 {
         f.write_str(", queue head asleep")?;
     }
     if word & PENDING != 0 {

@@ -87,7 +87,7 @@ fn spin_in_queue<P: Platform>(node: &Node<P>, prev: &Node<P>) -> Option<bool> {
 }
 
 /// Halts while `asleep` holds; counts how long the kick that ended it took to arrive.
-pub(super) fn halt<P: Platform, W: Watch>(word: &W, asleep: impl Fn(W::Value) -> bool) {
+fn halt<P: Platform, W: Watch>(word: &W, asleep: impl Fn(W::Value) -> bool) {
     let kick_time = &P::percpu(P::cpu()).kick_time;
     kick_time.store(0, Relaxed);
     P::halt_while(word, asleep);
@@ -140,7 +140,7 @@ impl<P: Platform, const FORM: u8> RawQSpinLock<P, FORM> {
     /// Takes a free lock past the queue. False if we must queue: the queue is empty, its head is awake, or,
     /// if that is bounded, our time is up.
     pub(super) fn pv_steal(&self) -> bool {
-        let mut left = spin_threshold::<P>();
+        let mut time = Self::has(form::BOUND).then(spin_threshold::<P>);
         loop {
             let word = self.word.load(Relaxed);
             if available(word)
@@ -158,15 +158,15 @@ impl<P: Platform, const FORM: u8> RawQSpinLock<P, FORM> {
             if tail(word) == 0 || word & PENDING != 0 {
                 return false;
             }
-            if !Self::has(form::BOUND) {
+            let Some(left) = &mut time else {
                 P::relax();
                 continue;
-            }
+            };
             for _ in 0..THIEF_TURNS {
                 P::relax();
             }
-            left = left.saturating_sub(THIEF_TURNS);
-            if left == 0 {
+            *left = left.saturating_sub(THIEF_TURNS);
+            if *left == 0 {
                 return false;
             }
         }
@@ -193,7 +193,9 @@ impl<P: Platform, const FORM: u8> RawQSpinLock<P, FORM> {
         if Self::has(form::ASYM) {
             self.asym_advance(next);
         } else {
-            self.mark_and_hash(next);
+            // (n,0,1) -> (n,0,3). Marked before hashed: fine, because we are the one who will release.
+            self.word.store_u8(LOCKED_LANE, SLOW, Relaxed);
+            pv_hash::insert::<P>(P::lock_key(self), next);
         }
         if Self::has(form::REHASH) {
             // Release pairs with the Acquire wait in is_promoted().
@@ -201,14 +203,11 @@ impl<P: Platform, const FORM: u8> RawQSpinLock<P, FORM> {
         }
     }
 
-    fn mark_and_hash(&self, next: NodeRef) {
-        // (n,0,1) -> (n,0,3). Marked before hashed: fine, because we are the one who will release.
-        self.word.store_u8(LOCKED_LANE, SLOW, Relaxed);
-        pv_hash::insert::<P>(P::lock_key(self), next);
-    }
-
     /// Waits as head of the queue and takes the lock. Returns a word seen while holding it.
     pub(super) fn pv_lock_as_head(&self, me: NodeRef) -> u32 {
+        if Self::has(form::ASYM) {
+            return self.asym_lock_as_head(me);
+        }
         let node: &Node<P> = me.node();
         let mut hashed = Self::is_promoted(node);
         P::count(LockEvent::LockSlowpath, 1);
@@ -231,15 +230,11 @@ impl<P: Platform, const FORM: u8> RawQSpinLock<P, FORM> {
                     break;
                 }
             }
-            node.state.store(HASHED, Relaxed);
-            P::count(LockEvent::PvWaitHead, 1);
-            P::count(LockEvent::PvWaitAgain, (halts > 0).into());
-            halts += 1;
             // Once the entry has been used the byte is not SLOW any more, even if a thief holds the
             // lock: an unhashed head never sleeps.
-            P::trace(self, TraceEvent::HaltHead);
-            halt::<P, _>(&self.word, |word| word & LOCKED_MASK == u32::from(SLOW));
-            P::trace(self, TraceEvent::Woken);
+            self.halt_as_head(node, &mut halts, |word| {
+                word & LOCKED_MASK == u32::from(SLOW)
+            });
             if Self::has(form::REHASH) {
                 // The releaser takes the entry out before it stores 0, so it is there exactly as long as the
                 // byte is SLOW. Acquire pairs with that store, and with the thief's exchange that follows it.
@@ -247,6 +242,22 @@ impl<P: Platform, const FORM: u8> RawQSpinLock<P, FORM> {
             }
         }
         self.word.load(Relaxed)
+    }
+
+    /// Halts as head of the queue while `asleep` holds for the word; the head has halted that often before.
+    pub(super) fn halt_as_head(
+        &self,
+        node: &Node<P>,
+        halts: &mut u32,
+        asleep: impl Fn(u32) -> bool,
+    ) {
+        node.state.store(HASHED, Relaxed);
+        P::count(LockEvent::PvWaitHead, 1);
+        P::count(LockEvent::PvWaitAgain, (*halts > 0).into());
+        *halts += 1;
+        P::trace(self, TraceEvent::HaltHead);
+        halt::<P, _>(&self.word, asleep);
+        P::trace(self, TraceEvent::Woken);
     }
 
     /// Whether the owner that made us head has entered us into the table. It may be about to: a head that
