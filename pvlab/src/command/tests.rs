@@ -6,7 +6,6 @@ use super::run::live::interval_lines;
 use super::run::report::RunReport;
 use crate::figures::fixture;
 use crate::host::Host;
-use crate::host::{Device, Kvm};
 use crate::record::{Context, Ended, Record, Waits};
 use crate::report::Format;
 use crate::scenario::Mix;
@@ -15,25 +14,13 @@ use pvlock::{LockEvent, LockKind};
 use serde_json::Value;
 
 fn context() -> Context {
+    let mut host = Host::fixture(2, vec![0, 1]);
+    host.kernel = Some("6.18".into());
+    host.hypervisor = Some(true);
+    host.kvm.vendor = Some("kvm_pvm".into());
+    host.kvm.halt_poll_ns = Some(0);
     Context {
-        host: Some(Host {
-            kernel: Some("6.18".into()),
-            arch: "x86_64".into(),
-            cpu_model: None,
-            online_cpus: Some(vec![0, 1]),
-            allowed_cpus: vec![0, 1],
-            smt: None,
-            thread_siblings: None,
-            governor: None,
-            hypervisor: Some(true),
-            limits: Default::default(),
-            kvm: Kvm {
-                device: Device::Ok,
-                vendor: Some("kvm_pvm".into()),
-                halt_poll_ns: Some(0),
-                max_vcpus: None,
-            },
-        }),
+        host: Some(host),
         machine_reason: "PVM, page-table based".into(),
     }
 }

@@ -235,6 +235,31 @@ fn cpuinfo_field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
 }
 
 #[cfg(test)]
+impl Host {
+    /// An x86-64 host with a /dev/kvm, of which only its CPUs are known.
+    pub(crate) fn fixture(online: usize, allowed_cpus: Vec<usize>) -> Self {
+        Self {
+            kernel: None,
+            arch: "x86_64".into(),
+            cpu_model: None,
+            online_cpus: Some((0..online).collect()),
+            allowed_cpus,
+            smt: None,
+            thread_siblings: None,
+            governor: None,
+            hypervisor: None,
+            limits: Default::default(),
+            kvm: Kvm {
+                device: Device::Ok,
+                vendor: None,
+                halt_poll_ns: None,
+                max_vcpus: None,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

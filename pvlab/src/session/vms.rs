@@ -68,11 +68,11 @@ impl Vms {
         self.iter().map(|vm| &*vm.machine).collect()
     }
 
-    pub(crate) fn all_are(&self, task: VcpuState) -> Result<bool, RunError> {
+    pub(crate) fn all_are(&self, state: VcpuState) -> Result<bool, RunError> {
         for vm in self.iter() {
             let region = vm.machine.region();
             for vcpu in 0..region.layout().vcpus() {
-                if region.state(vcpu)? != task {
+                if region.state(vcpu)? != state {
                     return Ok(false);
                 }
             }
@@ -80,9 +80,9 @@ impl Vms {
         Ok(true)
     }
 
-    /// Waits until every vCPU is at `task`, without a watchdog.
-    pub(crate) async fn come_to(&mut self, task: VcpuState) -> Result<(), RunError> {
-        while !self.all_are(task)? {
+    /// Waits until every vCPU is in `state`, without a watchdog.
+    pub(crate) async fn come_to(&mut self, state: VcpuState) -> Result<(), RunError> {
+        while !self.all_are(state)? {
             self.listen()?;
             sleep(POLL).await;
         }

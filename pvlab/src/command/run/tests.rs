@@ -2,30 +2,13 @@
 
 use super::*;
 use crate::command::{Cli, Command};
-use crate::host::{Device, Kvm};
+use crate::host::Device;
 use crate::options::machine::KvmError;
 use crate::scenario::MachineKind;
 use clap::Parser;
 
 fn host() -> Host {
-    Host {
-        kernel: None,
-        arch: "x86_64".into(),
-        cpu_model: None,
-        online_cpus: Some(vec![0, 1, 2, 3]),
-        allowed_cpus: vec![1, 2, 3],
-        smt: None,
-        thread_siblings: None,
-        governor: None,
-        hypervisor: None,
-        limits: Default::default(),
-        kvm: Kvm {
-            device: Device::Ok,
-            vendor: None,
-            halt_poll_ns: None,
-            max_vcpus: None,
-        },
-    }
+    Host::fixture(4, vec![1, 2, 3])
 }
 
 fn run_args(options: &str) -> Box<RunArgs> {

@@ -2,30 +2,12 @@
 
 use super::*;
 use crate::command::{Cli, Command};
-use crate::host::{Device, Kvm};
 use crate::options::common::Request;
 use crate::scenario::{Length, Mix, Torture};
 use clap::Parser;
 
 fn host() -> Host {
-    Host {
-        kernel: None,
-        arch: "x86_64".into(),
-        cpu_model: None,
-        online_cpus: Some(vec![0, 1, 2, 3]),
-        allowed_cpus: vec![0, 1, 2, 3],
-        smt: None,
-        thread_siblings: None,
-        governor: None,
-        hypervisor: None,
-        limits: Default::default(),
-        kvm: Kvm {
-            device: Device::Ok,
-            vendor: None,
-            halt_poll_ns: None,
-            max_vcpus: None,
-        },
-    }
+    Host::fixture(4, vec![0, 1, 2, 3])
 }
 
 fn ask(options: &str) -> Result<(Request, Torture), CliError> {
