@@ -88,7 +88,10 @@ fn a_fair_lock_with_many_vcpus_does_not_keep_a_run_from_ending() {
                 "{exclusion}"
             );
             assert!(count("cut_off") <= 96, "{exclusion}");
-            assert!(record["measured_s"].as_f64().unwrap() >= 0.3);
+            // The VM's clock and the host's differ a little.
+            let measured = record["measured_s"].as_f64().unwrap();
+            let absences = &record["without_cpu"];
+            assert!(measured >= 0.299, "{machine} {lock}: {measured} s, {absences}");
             assert_ne!(record["control_plane"], "");
         }
     }

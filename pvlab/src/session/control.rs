@@ -13,7 +13,6 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::time::Instant;
 
 /// The control plane of a run. It lives as long as its thread, so that a Ctrl-C between two runs is noticed
 /// by the next.
@@ -120,9 +119,8 @@ impl Control {
                 start = run.warm_up() => start?,
             };
             observer.phase("measuring");
-            // Before the counters are read: with hundreds of vCPUs that takes a while, which is measured too.
-            let begun = Instant::now();
             let from = run.begin_measurement()?;
+            let begun = run.when(&from);
             let mut intervals = run.intervals(&from);
             let interrupted = tokio::select! {
                 biased;

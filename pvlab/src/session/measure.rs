@@ -8,7 +8,7 @@ use super::run::Run;
 use super::snapshot;
 use super::snapshot::{VmSnapshot, ns, to_f64};
 use super::surroundings::Counts;
-use super::vms::seconds;
+use super::vms::{Watched, seconds};
 use super::{Observer, Options, RunError, look_every, tasks};
 use crate::record::{Absence, Context, Record, Start, VmRecord};
 use crate::scenario::Length;
@@ -33,6 +33,19 @@ impl Run<'_> {
         }
         self.enter(phase::MEASURE)?;
         self.snapshots()
+    }
+
+    /// When the counters were read first. The measurement lasts from then: this thread may have been kept from
+    /// its CPU before, and with hundreds of vCPUs it takes a while until it has read all of them.
+    pub(super) fn when(&self, from: &[VmSnapshot]) -> Instant {
+        let ago = |(vm, from): (&Watched, &VmSnapshot)| {
+            seconds(vm.machine.now().saturating_sub(from.at), &*vm.machine)
+        };
+        // The VM's clock before the host's: what passes between them makes the measurement longer, not shorter.
+        let ago = self.vms.iter().zip(from).map(ago).next().unwrap_or(0.0);
+        let now = Instant::now();
+        let ago = Duration::try_from_secs_f64(ago).unwrap_or_default();
+        now.checked_sub(ago).unwrap_or(now)
     }
 
     /// Waits until the measurement is over, which began at `begun`; a break if the observer ended it.
