@@ -11,20 +11,17 @@
 #![allow(unsafe_code)] // What is called has no type.
 
 use crate::Machine;
+use crate::machine::Lock as _;
 use abi::{Dispatch, LOCK_BYTES};
 use core::marker::PhantomData;
 use core::mem::transmute;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use pvlock::{LockKind, LockVisitor, RawLock};
+use pvlock::{LockVisitor, RawLock};
 
 /// Calls `visitor` with the type through which this vCPU reaches a lock of `kind` in that way.
-pub fn visit<M: Machine, V: LockVisitor<M>>(
-    kind: LockKind,
-    way: Dispatch,
-    visitor: V,
-) -> V::Output {
+pub fn visit<M: Machine, V: LockVisitor<M>>(kind: M::Lock, way: Dispatch, visitor: V) -> V::Output {
     if way != Dispatch::Direct {
-        M::vcpu().table.fill(kind.operations::<M>());
+        M::vcpu().table.fill(kind.operations());
     }
     match way {
         Dispatch::Direct => kind.visit(visitor),

@@ -3,14 +3,76 @@
 use abi::{Header, VcpuArea};
 #[cfg(target_arch = "x86_64")]
 use core::arch::asm;
+use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
-use pvlock::Platform;
+use pvlock::registry::{LockVisitor, RwLockVisitor, SemVisitor, Traits};
+use pvlock::{LockKind, Operations, Platform};
+
+/// A lock by its number, on machine `M`.
+pub trait Lock<M: Platform>: Copy + fmt::Display {
+    /// The lock of that number.
+    fn from_id(id: u32) -> Option<Self>;
+
+    /// What the lock can do and needs.
+    fn traits(self) -> Traits;
+
+    /// Whether it has a read side.
+    fn is_rw(self) -> bool;
+
+    /// Calls `visitor` with the lock's type; if it has a read side, with its write side.
+    fn visit<V: LockVisitor<M>>(self, visitor: V) -> V::Output;
+
+    /// Calls `visitor` with the type of a reader-writer lock; `None` for another lock.
+    fn visit_rw<V: RwLockVisitor<M>>(self, visitor: V) -> Option<V::Output>;
+
+    /// Calls `visitor` with the type of a semaphore; `None` for another lock.
+    fn visit_sem<V: SemVisitor<M>>(self, visitor: V) -> Option<V::Output>;
+
+    /// The lock's operations, to be called through a table.
+    ///
+    /// # Panics
+    /// If it can only be called directly.
+    fn operations(self) -> Operations;
+}
+
+impl<M: Platform> Lock<M> for LockKind {
+    fn from_id(id: u32) -> Option<Self> {
+        Self::from_id(id)
+    }
+
+    fn traits(self) -> Traits {
+        self.traits()
+    }
+
+    fn is_rw(self) -> bool {
+        self.is_rw()
+    }
+
+    fn visit<V: LockVisitor<M>>(self, visitor: V) -> V::Output {
+        self.visit(visitor)
+    }
+
+    fn visit_rw<V: RwLockVisitor<M>>(self, visitor: V) -> Option<V::Output> {
+        self.visit_rw(visitor)
+    }
+
+    fn visit_sem<V: SemVisitor<M>>(self, visitor: V) -> Option<V::Output> {
+        self.visit_sem(visitor)
+    }
+
+    fn operations(self) -> Operations {
+        self.operations::<M>()
+    }
+}
 
 /// A platform whose vCPUs have a region of the [`abi`].
 pub trait Machine: Platform {
     /// Whether the steps of acquisitions are seen ([`abi::Params::instrumented`]): tracing,
     /// preemption on demand and interrupts leave no trace in the code of a machine without.
     const INSTRUMENTED: bool;
+
+    /// The locks that there are on this machine.
+    type Lock: Lock<Self>;
 
     /// The executing vCPU's area.
     fn vcpu() -> &'static VcpuArea;

@@ -8,6 +8,7 @@ mod work;
 
 pub use bench::{Bench, BenchKind};
 pub use limits::ScenarioError;
+pub(crate) use lock::PeerUsage;
 pub use lock::{Lock, UnknownLock, split_dispatch};
 pub use work::{Data, Spread, WorkTime};
 

@@ -14,6 +14,7 @@ use guest::Machine;
 use guest::machine::VcpuAreaExt as _;
 use guest::machine::vcpu_at;
 use guest::native;
+use pvlock::LockKind;
 use pvlock::atomic::Watch;
 use pvlock::pv_hash::HashSlot;
 use pvlock::wait::Waiter;
@@ -267,6 +268,8 @@ unsafe impl<const TRACE: bool> Platform for Simulated<TRACE> {
 }
 
 impl<const TRACE: bool> Machine for Simulated<TRACE> {
+    type Lock = LockKind;
+
     const INSTRUMENTED: bool = TRACE;
 
     #[inline(always)]

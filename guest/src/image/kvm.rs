@@ -6,6 +6,7 @@ use core::arch::asm;
 use core::sync::atomic::{Ordering, compiler_fence};
 use guest::Machine;
 use guest::machine::VcpuAreaExt as _;
+use pvlock::LockKind;
 use pvlock::Platform;
 use pvlock::atomic::Watch;
 
@@ -62,6 +63,8 @@ unsafe impl<const TRACE: bool> Platform for Kvm<TRACE> {
 }
 
 impl<const TRACE: bool> Machine for Kvm<TRACE> {
+    type Lock = LockKind;
+
     const INSTRUMENTED: bool = TRACE;
 
     #[inline(always)]

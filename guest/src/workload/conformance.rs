@@ -6,6 +6,7 @@
 
 use super::place::{place, placed};
 use super::{start, subject};
+use crate::machine::Lock as _;
 use crate::machine::VcpuAreaExt as _;
 use crate::task::{self, Body};
 use crate::{Machine, machine};
@@ -26,7 +27,7 @@ const KEPT: usize = 4;
 /// Runs the workload on this vCPU with the lock named in `params`.
 pub(super) fn run<M: Machine>(vcpu: &'static VcpuArea, params: &'static Params) {
     assert!(params.locks >= SLOTS, "the suite needs {SLOTS} lock slots");
-    let kind = subject::kind(params);
+    let kind = subject::kind::<M>(params);
     assert!(
         kind.traits().sleeps || vcpu.run_queue.per_vcpu == 1,
         "waiters of {kind} would keep the CPU from the task that they wait for"
@@ -41,7 +42,7 @@ pub(super) fn run<M: Machine>(vcpu: &'static VcpuArea, params: &'static Params) 
 /// All parts of the suite that the lock can do.
 fn go_through<M: Machine>(vcpu: &'static VcpuArea, prepare: bool) {
     let params = &vcpu.header().params;
-    let kind = subject::kind(params);
+    let kind = subject::kind::<M>(params);
     let slots = machine::deref_slice::<LockSlot>(vcpu.locks, params.locks);
     let part = |number: usize| Conform {
         vcpu,
@@ -50,9 +51,9 @@ fn go_through<M: Machine>(vcpu: &'static VcpuArea, prepare: bool) {
         prepare,
         machine: PhantomData::<M>,
     };
-    kind.visit::<M, _>(part(0));
-    kind.visit_rw::<M, _>(part(1));
-    kind.visit_sem::<M, _>(part(2));
+    kind.visit(part(0));
+    kind.visit_rw(part(1));
+    kind.visit_sem(part(2));
 }
 
 /// Lets the other tasks of this vCPU run, or, if `preempt_ns` says so, other vCPUs.

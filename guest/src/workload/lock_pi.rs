@@ -5,6 +5,7 @@
 
 use super::bench::{self, Member};
 use super::subject::{self, Subject, Visitor, kind};
+use crate::machine::Lock as _;
 use crate::task::{self, Body};
 use crate::{Machine, machine};
 use abi::{LockSlot, Params, TaskArea, VcpuArea};
@@ -40,7 +41,7 @@ impl<M: Machine, S: Subject> Body<M> for Sleeps<S> {
         let [slot, ..] = machine::deref_slice::<LockSlot>(vcpu.locks, member.params.locks) else {
             panic!("there is no lock");
         };
-        let sleeps = kind(member.params).traits().sleeps;
+        let sleeps = kind::<M>(member.params).traits().sleeps;
         while member.goes_on::<M>() {
             member.locked::<M, S, _>(slot, false, || {
                 if sleeps {

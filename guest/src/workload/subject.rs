@@ -1,10 +1,11 @@
 //! The lock that is worked on, exclusive or shared by readers, with one face for the workload.
 
 use super::place::{place, placed};
+use crate::machine::Lock as _;
 use crate::{Machine, dispatch};
 use abi::{Data, Dispatch, LOCK_BYTES_BESIDE_DATA, LockSlot, Params};
 use core::marker::PhantomData;
-use pvlock::{LockKind, LockVisitor, RawLock, RawRwLock, RwLockVisitor};
+use pvlock::{LockVisitor, RawLock, RawRwLock, RwLockVisitor};
 
 /// A lock as the workload sees it.
 pub(super) trait Subject: Send + Sync + Sized + 'static {
@@ -27,9 +28,9 @@ pub(super) trait Visitor<M> {
 ///
 /// # Panics
 /// If there is no such lock.
-pub(super) fn kind(params: &Params) -> LockKind {
+pub(super) fn kind<M: Machine>(params: &Params) -> M::Lock {
     let id = u32::try_from(params.lock_kind).ok();
-    let Some(kind) = id.and_then(LockKind::from_id) else {
+    let Some(kind) = id.and_then(M::Lock::from_id) else {
         panic!("unknown lock kind {}", params.lock_kind);
     };
     kind
@@ -48,7 +49,7 @@ fn way(params: &Params) -> Dispatch {
 /// If there is no such lock.
 pub(super) fn visit_exclusive<M: Machine, V: Visitor<M>>(params: &Params, visitor: V) {
     let face = Face(visitor, PhantomData);
-    dispatch::visit::<M, _>(kind(params), way(params), face);
+    dispatch::visit::<M, _>(kind::<M>(params), way(params), face);
 }
 
 /// Calls `visitor` with the lock that `params` name.
@@ -60,10 +61,10 @@ pub(super) fn visit<M: Machine, V: Visitor<M>>(params: &Params, visitor: V) {
         visit_exclusive::<M, V>(params, visitor);
         return;
     }
-    let kind = kind(params);
+    let kind = kind::<M>(params);
     assert!(way(params) == Dispatch::Direct, "reads are compiled in");
     assert!(
-        kind.visit_rw::<M, _>(Face(visitor, PhantomData)).is_some(),
+        kind.visit_rw(Face(visitor, PhantomData)).is_some(),
         "{kind} has no read side"
     );
 }
@@ -74,12 +75,12 @@ pub(super) fn visit<M: Machine, V: Visitor<M>>(params: &Params, visitor: V) {
 /// # Panics
 /// If there is no such lock.
 pub(super) fn visit_whole<M: Machine, V: Visitor<M>>(params: &Params, visitor: V) {
-    let kind = kind(params);
+    let kind = kind::<M>(params);
     let face = Face(visitor, PhantomData);
     if kind.is_rw() {
-        kind.visit_rw::<M, _>(face);
+        kind.visit_rw(face);
     } else {
-        kind.visit::<M, _>(face);
+        kind.visit(face);
     }
 }
 

@@ -31,6 +31,8 @@ pub struct Facts {
     pub kvm: bool,
     /// A vCPU can have several tasks; else it is one itself.
     pub tasks: bool,
+    /// Locks that need an operating system run there.
+    pub peers: bool,
     /// A vCPU can be ended while it waits for a lock, whatever it does there.
     pub ends_waiters: bool,
     /// vCPUs of a VM, at most,

@@ -19,6 +19,7 @@ pub(super) const FACTS: Facts = Facts {
     simulated: false,
     kvm: true,
     tasks: true,
+    peers: false,
     ends_waiters: true,
     most_vcpus: MOST_VCPUS,
     why_no_more: "as there is a kick doorbell for each",

@@ -40,6 +40,7 @@ pub(super) const FACTS: Facts = Facts {
     simulated: true,
     kvm: false,
     tasks: true,
+    peers: false,
     ends_waiters: true,
     most_vcpus: MOST_WORD_VCPUS,
     why_no_more: WORD_IS_FULL,

@@ -7,12 +7,13 @@ use super::{
     Facts, MOST_WORD_VCPUS, MachineError, Plan, RunningVm, Started, Unknown, unknown_of_threads,
 };
 use abi::{Counter, HostStep, Params, VcpuArea, VcpuState, flags};
-use guest::machine::{VcpuAreaExt as _, area, vcpu_at};
+use guest::machine::{Lock, VcpuAreaExt as _, area, vcpu_at};
 use guest::{Machine, workload};
 use host::yielding::Target;
 use host::{HostError, HostNote, Notes, Notice, Region, clock, membarrier, thread};
 use pvlock::atomic::Watch;
-use pvlock::{LockKind, LockVisitor, Platform, RawLock};
+use peers::Kind;
+use pvlock::{LockVisitor, Platform, RawLock};
 use rustix::process::Pid;
 use rustix::thread::futex;
 use std::any::Any;
@@ -32,6 +33,7 @@ pub(super) const FACTS: Facts = Facts {
     simulated: false,
     kvm: false,
     tasks: false,
+    peers: true,
     ends_waiters: false,
     most_vcpus: MOST_WORD_VCPUS,
     why_no_more: WORD_IS_FULL,
@@ -132,6 +134,8 @@ unsafe impl<const TRACE: bool> Platform for HostThread<TRACE> {
 }
 
 impl<const TRACE: bool> Machine for HostThread<TRACE> {
+    type Lock = Kind;
+
     const INSTRUMENTED: bool = TRACE;
 
     #[inline(always)]
@@ -173,7 +177,7 @@ fn leave() {
 }
 
 /// Bytes of a lock of that kind: on every machine the same.
-pub fn lock_bytes(kind: LockKind) -> usize {
+pub fn lock_bytes(kind: Kind) -> usize {
     struct Bytes;
 
     impl<P: Platform> LockVisitor<P> for Bytes {
@@ -184,7 +188,7 @@ pub fn lock_bytes(kind: LockKind) -> usize {
         }
     }
 
-    kind.visit::<HostThread<false>, _>(Bytes)
+    <Kind as Lock<HostThread<false>>>::visit(kind, Bytes)
 }
 
 /// Leaves a kick in `token`, and wakes who waits for one.

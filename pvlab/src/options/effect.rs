@@ -6,6 +6,7 @@
 use super::common::BaseArgs;
 use super::error::{CliError, usage};
 use crate::scenario::{Lock, Placement, Scenario, Simulated, Whom};
+use peers::Kind;
 use pvlock::LockKind;
 
 /// An option that would change nothing.
@@ -35,7 +36,7 @@ pub(super) fn check(args: &BaseArgs, scenario: &Scenario, locks: &[Lock]) -> Res
         (
             "--numa-nodes",
             scenario.numa_nodes > 1,
-            any_lock(|lock| matches!(lock.kind, LockKind::Cna | LockKind::PpcQSpinLock)),
+            any_lock(|lock| matches!(lock.kind, Kind::Ours(LockKind::Cna | LockKind::PpcQSpinLock))),
             "none of the locks asks for nodes (cna and ppc-qspinlock do)",
         ),
         (

@@ -3,6 +3,7 @@
 use crate::scenario::{UnknownLock, split_dispatch};
 use abi::Dispatch;
 use clap::builder::{PossibleValue, TypedValueParser};
+use peers::Kind;
 use pvlock::LockKind;
 use std::fmt;
 
@@ -17,7 +18,7 @@ pub(crate) enum LockUsage {
 
 fn suggestion(name: &str) -> String {
     let name = name.to_lowercase();
-    let known = LockKind::ALL.iter().filter(|lock| !lock.traits().control);
+    let known = Kind::all().filter(|lock| !lock.traits().control);
     let closest = known
         .map(|lock| (strsim::jaro_winkler(&name, lock.name()), lock.name()))
         .max_by(|a, b| a.0.total_cmp(&b.0));
@@ -31,7 +32,7 @@ fn suggestion(name: &str) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LockArg {
     /// `None`: `auto`, the guest's kernel chooses.
-    pub(crate) kind: Option<LockKind>,
+    pub(crate) kind: Option<Kind>,
     /// How it is called.
     pub(crate) dispatch: Dispatch,
 }
@@ -42,7 +43,7 @@ const AUTO: &str = "auto";
 impl From<LockKind> for LockArg {
     fn from(kind: LockKind) -> Self {
         Self {
-            kind: Some(kind),
+            kind: Some(kind.into()),
             dispatch: Dispatch::Direct,
         }
     }
@@ -50,7 +51,7 @@ impl From<LockKind> for LockArg {
 
 impl fmt::Display for LockArg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.kind.map_or(AUTO, LockKind::name))?;
+        f.write_str(self.kind.map_or(AUTO, Kind::name))?;
         match self.dispatch {
             Dispatch::Direct => Ok(()),
             other => write!(f, ":{}", other.name()),
@@ -63,7 +64,7 @@ pub(crate) fn lock(text: &str) -> Result<LockArg, LockUsage> {
         UnknownLock::Kind(name) => LockUsage::UnknownLock(name),
         UnknownLock::Dispatch(name) => LockUsage::UnknownDispatch(name),
     })?;
-    let kind = LockKind::from_name(name);
+    let kind = Kind::from_name(name);
     if kind.is_none() && name != AUTO {
         return Err(LockUsage::UnknownLock(name.to_owned()));
     }
@@ -88,7 +89,7 @@ impl TypedValueParser for LockParser {
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
         let auto = PossibleValue::new(AUTO).help("what a guest's kernel would choose");
-        let locks = LockKind::ALL.iter().map(|lock| {
+        let locks = Kind::all().map(|lock| {
             PossibleValue::new(lock.name())
                 .help(lock.summary())
                 .hide(lock.traits().control)

@@ -3,7 +3,7 @@
 use super::error::usage;
 use super::lock::LockArg;
 use crate::scenario::selection::Offered;
-use crate::scenario::{Lock, MachineKind};
+use crate::scenario::{Lock, MachineKind, PeerUsage};
 use abi::Dispatch;
 use clap::Args;
 
@@ -42,6 +42,8 @@ pub(crate) enum OfferUsage {
          has none; use :pointer or :direct"
     )]
     NothingToPatch { lock: Lock, machine: &'static str },
+    #[error(transparent)]
+    Peer(#[from] PeerUsage),
 }
 
 usage!(OfferUsage);
@@ -72,11 +74,14 @@ impl OfferArgs {
             return Err(OfferUsage::NothingToChoose("--no-pv"));
         }
         let resolved = asked.iter().map(|&(lock, vcpus)| Lock {
-            kind: (lock.kind).unwrap_or_else(|| self.offered().choose(vcpus)),
+            kind: (lock.kind).unwrap_or_else(|| self.offered().choose(vcpus).into()),
             dispatch: lock.dispatch,
             auto: lock.kind.is_none(),
         });
         let resolved: Vec<_> = resolved.collect();
+        for lock in &resolved {
+            lock.check_peer(machine.facts().peers)?;
+        }
         if self.no_pv_unhalt {
             if let Some(&lock) = resolved.iter().find(|lock| lock.halts_while_spinning()) {
                 return Err(OfferUsage::CannotHalt(lock));

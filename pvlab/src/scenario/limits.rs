@@ -155,6 +155,8 @@ impl Scenario {
         let most = self.machine.facts().most_vcpus;
         within("the number of vms", self.vms.len(), 1, MOST_VMS)?;
         for (i, vm) in self.vms.iter().enumerate() {
+            (vm.lock.check_peer(self.machine.facts().peers))
+                .map_err(|why| fault(format!("vms.{i}.lock"), vm.lock, why.to_string()))?;
             within(&format!("vms.{i}.vcpus"), vm.vcpus, 1, most)?;
             if vm.lock.dispatch == Dispatch::Patched && !self.machine.facts().kvm {
                 let limit = "calls are patched in the image of a KVM guest";

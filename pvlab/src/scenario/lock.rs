@@ -1,6 +1,7 @@
 //! A lock, the way to call it, and how both are written.
 
 use abi::Dispatch;
+use peers::{Kind, Peer};
 use pvlock::LockKind;
 use pvlock::registry::Traits;
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,7 @@ use std::str::FromStr;
 #[serde(into = "String", try_from = "String")]
 pub struct Lock {
     /// The algorithm.
-    pub kind: LockKind,
+    pub kind: Kind,
     /// How the workload reaches it.
     pub dispatch: Dispatch,
     /// It was chosen by what the guest is offered ([`Scenario::offered`](super::Scenario::offered)).
@@ -32,6 +33,22 @@ impl Lock {
         self.traits().halts && !self.traits().sleeps
     }
 
+    /// Why a machine, if peers can (`peers`) or cannot run there, cannot run this lock, called in this way.
+    pub(crate) fn check_peer(self, peers: bool) -> Result<(), PeerUsage> {
+        let Some(peer) = self.kind.peer() else {
+            return Ok(());
+        };
+        if !peer.is_built_in() {
+            Err(PeerUsage::NotBuiltIn(peer))
+        } else if !peers {
+            Err(PeerUsage::NotThere(peer))
+        } else if self.dispatch != Dispatch::Direct {
+            Err(PeerUsage::NotDirect(self, peer))
+        } else {
+            Ok(())
+        }
+    }
+
     /// The name, as users write it.
     pub fn name(self) -> String {
         self.to_string()
@@ -40,6 +57,12 @@ impl Lock {
 
 impl From<LockKind> for Lock {
     fn from(kind: LockKind) -> Self {
+        Self::from(Kind::Ours(kind))
+    }
+}
+
+impl From<Kind> for Lock {
+    fn from(kind: Kind) -> Self {
         Self {
             kind,
             dispatch: Dispatch::Direct,
@@ -70,6 +93,20 @@ impl From<Lock> for String {
     }
 }
 
+/// Why a lock of somebody else's cannot be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum PeerUsage {
+    #[error("'{0}' is a lock for host threads only; add --machine threads")]
+    NotThere(Peer),
+    #[error("'{0}' can only be called directly; write '{1}'")]
+    NotDirect(Lock, Peer),
+    #[error(
+        "'{0}' has not been built in; install ConcurrencyKit's headers (Debian: libck-dev), and build with \
+         --features ck"
+    )]
+    NotBuiltIn(Peer),
+}
+
 /// A lock that does not exist, or cannot be called in that way.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownLock {
@@ -90,7 +127,7 @@ impl FromStr for Lock {
             None => (false, text),
         };
         let (name, dispatch) = split_dispatch(text)?;
-        let kind = LockKind::from_name(name).ok_or_else(|| UnknownLock::Kind(name.to_owned()))?;
+        let kind = Kind::from_name(name).ok_or_else(|| UnknownLock::Kind(name.to_owned()))?;
         Ok(Self {
             kind,
             dispatch,

@@ -17,7 +17,7 @@ use abi::Dispatch;
 use clap::Args;
 use guest::workload::torture::MOST_NESTED;
 use humantime::format_duration as human;
-use pvlock::LockKind;
+use peers::Kind;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -139,7 +139,7 @@ pub(super) fn torture_request(
     if lock.dispatch != Dispatch::Direct {
         return Err(TortureUsage::Dispatch(lock).into());
     }
-    let shared = lock.kind.is_some_and(LockKind::is_rw);
+    let shared = lock.kind.is_some_and(Kind::is_rw);
     if !shared && args.readers.is_some_and(|readers| readers > 0) {
         return Err(no_read_side("--readers", lock.to_string()).into());
     }

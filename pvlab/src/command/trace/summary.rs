@@ -55,7 +55,7 @@ fn setup_of(header: &Header) -> Setup {
         lock: vm
             .lock
             .parse()
-            .map_or(LockKind::Tas, |lock: Lock| lock.kind),
+            .map_or(LockKind::Tas.into(), |lock: Lock| lock.kind),
         vcpus: vm.vcpus.len(),
         locks: vm.locks,
     });

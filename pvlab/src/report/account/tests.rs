@@ -59,7 +59,7 @@ fn stalled() -> Account {
     let mut accountant = Accountant::new(&Setup {
         simulated: false,
         vms: vec![VmSetup {
-            lock: LockKind::PvQSpinLock,
+            lock: LockKind::PvQSpinLock.into(),
             vcpus: 8,
             locks: 2,
         }],
@@ -72,7 +72,7 @@ fn empty() -> Account {
     Accountant::new(&Setup {
         simulated: false,
         vms: vec![VmSetup {
-            lock: LockKind::Tas,
+            lock: LockKind::Tas.into(),
             vcpus: 1,
             locks: 1,
         }],

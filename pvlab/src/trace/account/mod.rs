@@ -60,7 +60,7 @@ pub use lock::QUIET_NS;
 pub use result::{Account, Injected, KickToRun, Part, Parts, Tally, VmAccount};
 
 use super::Event;
-use pvlock::LockKind;
+use peers::Kind;
 use vm::VmTracker;
 
 /// What the trace is of.
@@ -76,7 +76,7 @@ pub struct Setup {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VmSetup {
     /// Its lock algorithm.
-    pub lock: LockKind,
+    pub lock: Kind,
     /// Number of vCPUs.
     pub vcpus: usize,
     /// Number of locks.

@@ -275,12 +275,12 @@ fn a_thief_without_a_place_is_its_own_next_unless_the_head_is_awake() {
 #[test]
 fn locks_and_vms_are_accounted_apart() {
     let qspinlock = VmSetup {
-        lock: QSpinLock,
+        lock: QSpinLock.into(),
         vcpus: 2,
         locks: 2,
     };
     let tas = VmSetup {
-        lock: Tas,
+        lock: Tas.into(),
         vcpus: 2,
         locks: 1,
     };

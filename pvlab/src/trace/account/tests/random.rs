@@ -349,7 +349,7 @@ fn accountant(kind: LockKind, vcpus: u16) -> Accountant {
     Accountant::new(&Setup {
         simulated: false,
         vms: vec![VmSetup {
-            lock: kind,
+            lock: kind.into(),
             vcpus: vcpus.into(),
             locks: LOCKS.into(),
         }],

@@ -22,6 +22,7 @@ pub(super) struct At<'a> {
 
 impl Script {
     pub(super) fn new(lock: LockKind, vcpus: usize, locks: usize) -> Self {
+        let lock = lock.into();
         Self::with_vms(&[VmSetup { lock, vcpus, locks }])
     }
 
