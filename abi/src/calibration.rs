@@ -20,6 +20,8 @@ pub struct Costs {
     pub section_more_ps: i64,
     /// How much longer it is between two acquisitions than two looks at the clock show, ps.
     pub outside_more_ps: i64,
+    /// 1,024 turns of a loop that waits in a queue, ps; 0 unless it was asked for ([`crate::flags::TURN`]).
+    pub turn_ps: u64,
 }
 
 /// [`Costs`] in shared memory. It has one writer.
@@ -34,6 +36,7 @@ pub struct Calibration {
     probe_ps: AtomicU64,
     section_more_ps: AtomicU64,
     outside_more_ps: AtomicU64,
+    turn_ps: AtomicU64,
 }
 
 impl Calibration {
@@ -74,6 +77,7 @@ impl Calibration {
             &self.probe_ps,
             &self.section_more_ps,
             &self.outside_more_ps,
+            &self.turn_ps,
         ]
     }
 }
@@ -89,6 +93,7 @@ impl Costs {
             self.probe_ps,
             self.section_more_ps.cast_unsigned(),
             self.outside_more_ps.cast_unsigned(),
+            self.turn_ps,
         ]
     }
 
@@ -102,6 +107,7 @@ impl Costs {
             probe_ps,
             section,
             outside,
+            turn_ps,
         ] = words;
         Self {
             unit_ps,
@@ -111,6 +117,7 @@ impl Costs {
             probe_ps,
             section_more_ps: section.cast_signed(),
             outside_more_ps: outside.cast_signed(),
+            turn_ps,
         }
     }
 }

@@ -47,7 +47,7 @@ use core::sync::atomic::AtomicU32;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"PVLABREG");
 
 /// Version of this contract. Raised by every change of layout or meaning.
-pub const VERSION: u64 = 13;
+pub const VERSION: u64 = 14;
 
 macro_rules! params {
     ($($(#[doc = $doc:literal])+ $field:ident,)+) => {
@@ -189,6 +189,8 @@ pub mod flags {
     pub const OUTSIDE_EXP: u64 = 1 << 4;
     /// rwsem-bench: each operation reads by chance, instead of reads being evenly spread.
     pub const RANDOM_MIX: u64 = 1 << 5;
+    /// Whoever finds out what work costs also finds out how long a turn of a waiting loop takes.
+    pub const TURN: u64 = 1 << 6;
 }
 
 /// What the vCPUs do.
@@ -275,6 +277,9 @@ pub struct Control {
     /// Not 0 once vCPUs that are host threads are to end wherever they wait: nothing in the region will be
     /// used any more.
     pub leave: AtomicU32,
+    /// Turns a paravirtual waiter spins before it halts, once the host knows how many the time is that it
+    /// was given; 0: as [`Params::spin_threshold`] says.
+    pub spin_threshold: AtomicU32,
     /// What work costs, from the vCPU that has found it out; written before the warm-up begins. Without, each
     /// vCPU finds out for itself.
     pub calibration: Calibration,

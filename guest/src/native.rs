@@ -139,7 +139,11 @@ pub fn count<M: Machine>(event: LockEvent, n: u64) {
 
 /// For [`pvlock::Platform::pv_spin_threshold`].
 pub fn pv_spin_threshold<M: Machine>() -> u32 {
-    u32::try_from(M::vcpu().header().params.spin_threshold).unwrap_or(u32::MAX)
+    let header = M::vcpu().header();
+    match header.control.spin_threshold.load(Relaxed) {
+        0 => u32::try_from(header.params.spin_threshold).unwrap_or(u32::MAX),
+        turns => turns,
+    }
 }
 
 /// For [`pvlock::Platform::ticks`].

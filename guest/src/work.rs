@@ -80,6 +80,7 @@ pub fn of_unit(unit_ps: u64) -> Costs {
         probe_ps: zero(),
         section_more_ps: even(),
         outside_more_ps: even(),
+        turn_ps: zero(),
     }
 }
 

@@ -151,6 +151,15 @@ pub struct Calibration {
     pub outside_ns: f64,
 }
 
+/// How long a paravirtual waiter spins before it halts.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Spinning {
+    /// As it was asked for, or measured, ns.
+    pub time_ns: f64,
+    /// Turns of its loop in that time.
+    pub turns: u32,
+}
+
 /// How the start of the measurement was chosen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Start {
@@ -206,6 +215,9 @@ pub struct VmRecord {
     /// its acquisitions, s; `None` if none had when the run was interrupted.
     #[serde(default)]
     pub first_done_s: Option<f64>,
+    /// How long waiters spun before they halted, where that was given as a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spinning: Option<Spinning>,
     /// One for each vCPU.
     pub vcpus: Vec<VcpuRecord>,
     /// One for each thread of a microbenchmark.

@@ -4,12 +4,14 @@ mod bench;
 pub mod limits;
 mod lock;
 pub mod selection;
+mod spin;
 mod work;
 
 pub use bench::{Bench, BenchKind};
 pub use limits::ScenarioError;
 pub(crate) use lock::PeerUsage;
 pub use lock::{Lock, UnknownLock, split_dispatch};
+pub use spin::{NoThreshold, SpinThreshold};
 pub use work::{Data, Spread, WorkTime};
 
 pub use crate::machine::{Cpl, MachineKind, SIM_PREFIX, Simulated};
@@ -38,8 +40,8 @@ pub struct Scenario {
     /// Least time before the measurement starts.
     #[serde(with = "nanoseconds", rename = "warm_up_ns")]
     pub warm_up: Duration,
-    /// Turns a paravirtual waiter spins before it halts.
-    pub spin_threshold: u32,
+    /// How long a paravirtual waiter spins before it halts.
+    pub spin_threshold: SpinThreshold,
     /// Host threads that compete with the vCPUs for the same CPUs.
     pub noise: usize,
     /// Privilege level of the guest (KVM only).
@@ -112,8 +114,7 @@ impl Scenario {
             },
             length,
             warm_up: Duration::ZERO,
-            // As in Linux.
-            spin_threshold: 32768,
+            spin_threshold: SpinThreshold::Own,
             noise: 0,
             cpl: Cpl::Auto,
             latency: true,

@@ -47,7 +47,7 @@ static COUNTING: Counting = Counting;
 
 fn setup(header: &Header) -> Setup {
     let vms = header.vms.iter().map(|vm| VmSetup {
-        lock: pvlock::LockKind::from_name(&vm.lock).unwrap_or(pvlock::LockKind::Tas),
+        lock: peers::Kind::from_name(&vm.lock).unwrap_or(pvlock::LockKind::Tas.into()),
         vcpus: vm.vcpus.len(),
         locks: vm.locks,
     });

@@ -116,10 +116,32 @@ fn shown<M: Machine, S: Subject, const LATENCY: bool>(
 fn of_work<M: Machine>(vcpu: &VcpuArea, params: &Params) -> Costs {
     let khz = params.tsc_khz;
     Costs {
+        turn_ps: if params.flags & flags::TURN == 0 {
+            0
+        } else {
+            turn_ps::<M>(vcpu.cpu, khz)
+        },
         look_ps: work::look_ps::<M>(khz),
         probe_ps: work::probe_ps::<M>(khz, &vcpu.hists[HIST_SCRATCH]),
         ..work::of_unit(work::unit_ps::<M>(khz))
     }
+}
+
+/// As [`Costs::turn_ps`]: the loop of a waiter that is not the queue's head.
+fn turn_ps<M: Machine>(cpu: u32, khz: u64) -> u64 {
+    let node = &M::percpu(cpu).nodes[0];
+    work::ps_per_1024::<M>(khz, |turns| {
+        let mut turns = u32::try_from(turns).unwrap_or(u32::MAX);
+        black_box(M::spin_for(&node.locked, Relaxed, &mut turns, |locked| {
+            locked == u32::MAX
+        }));
+    })
+}
+
+/// As [`calibrate`], of the turn only.
+pub(super) fn calibrate_turn<M: Machine>(vcpu: &'static VcpuArea, params: &Params) {
+    vcpu.calibration.store(&of_work::<M>(vcpu, params));
+    forget(vcpu, params);
 }
 
 /// The check, and the looks at the clock that are in every section.

@@ -19,7 +19,7 @@
 use super::check::Inside;
 use super::choice::Choice;
 use super::subject::{self, Subject, Visitor};
-use super::{current_phase, start};
+use super::{alone, current_phase, start_and};
 use crate::machine::VcpuAreaExt as _;
 use crate::{Machine, machine};
 use abi::{Counter, LockSlot, Params, VcpuArea, VcpuState, phase};
@@ -92,7 +92,7 @@ impl<M: Machine> Torture<M> {
             .nested_locks
             .min(MOST_NESTED as u64)
             .min(params.locks - 1);
-        start::<M>(vcpu);
+        start_and::<M>(vcpu, || alone::calibrate_turn::<M>(vcpu, self.params));
 
         let mut longest = 0;
         while current_phase(vcpu) != phase::STOP {

@@ -216,6 +216,12 @@ impl Region {
         Ok(())
     }
 
+    /// Tells all vCPUs how many turns a paravirtual waiter spins before it halts.
+    pub fn set_spin_threshold(&self, turns: u32) -> Result<()> {
+        let offset = self.layout.control() + offset_of!(Control, spin_threshold);
+        self.store(offset, turns)
+    }
+
     /// Tells task number `task` of all where its stack ends, as it sees it.
     pub fn set_task_stack(&self, task: usize, top: u64) -> Result<()> {
         self.store(

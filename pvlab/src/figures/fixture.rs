@@ -67,6 +67,7 @@ pub(crate) fn vm(lock: &str, acquisitions: &[u64]) -> VmRecord {
         preempted_reported: false,
         clock_khz: 1_000_000,
         first_done_s: None,
+        spinning: None,
         vcpus: vcpus.collect(),
         threads: Vec::new(),
     }

@@ -5,7 +5,7 @@ use super::sharing::Sharing;
 use super::starving::Starving;
 use super::stats;
 use super::waits::WaitNs;
-use crate::record::{ExclusionCheck, VcpuRecord, VmRecord};
+use crate::record::{ExclusionCheck, Spinning, VcpuRecord, VmRecord};
 use abi::Counter;
 use pvlock::LockEvent;
 use serde::Serialize;
@@ -112,6 +112,9 @@ pub(crate) struct Summary {
     /// Share of the most used lock in the exclusive acquisitions, warm-up included: median over the
     /// runs, if there are several locks.
     pub most_used_lock: Option<f64>,
+    /// How long waiters spun before they halted, where that was given as a time: in the first run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spinning: Option<Spinning>,
     /// CPU time of the vCPU threads, ns; `None`: unknown of some of them, here as below.
     pub cpu_ns: Option<u64>,
     /// Steal time as KVM reported it, ns, if it did.
@@ -179,6 +182,7 @@ impl Summary {
             outside_ns: middle(|vm| vm.outside_ns),
             probe_ns: middle(|vm| vm.probe_ns),
             most_used_lock: middle(|vm| vm.most_used_lock),
+            spinning: runs.iter().find_map(|run| run.vm.spinning),
             cpu_ns: known(vcpus().map(|vcpu| vcpu.cpu_ns)),
             steal_ns: known(vcpus().map(|vcpu| vcpu.steal_ns)),
             voluntary_switches: known(vcpus().map(|vcpu| vcpu.voluntary_switches)),

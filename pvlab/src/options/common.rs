@@ -5,14 +5,14 @@ use super::effect;
 use super::error::CliError;
 use super::guests::{Guests, check_sizes};
 use super::machine::{Chosen, MachineArgs, MachineUsage, check_kvm};
-use super::numbers::{count, named, spin_threshold, whole};
+use super::numbers::{count, named, whole};
 use super::offer::OfferArgs;
 use super::preempt::preempt;
 use super::times::{TimeUsage, check_time, duration, nonzero_duration};
 use super::work::WorkArgs;
 use crate::host::Host;
 use crate::scenario::limits::MOST_NOISE;
-use crate::scenario::{Cpl, Length, Lock, Placement, Preempt, Scenario, VmSpec};
+use crate::scenario::{Cpl, Length, Lock, Placement, Preempt, Scenario, SpinThreshold, VmSpec};
 use clap::Args;
 use std::time::Duration;
 
@@ -21,9 +21,10 @@ use std::time::Duration;
 pub(crate) struct BaseArgs {
     #[command(flatten)]
     pub(crate) machine: MachineArgs,
-    /// Turns that a waiter of a paravirtual lock spins before it halts (at least 1) [default: 32768].
-    #[arg(long, value_name = "TURNS", value_parser = spin_threshold)]
-    pub(super) spin_threshold: Option<u32>,
+    /// How long a waiter of a paravirtual lock spins before it halts: turns of its loop, a time such as 20us,
+    /// or auto, as long as a halt takes here that a kick ends [default: auto for pv-next, else 32768 turns].
+    #[arg(long, value_name = "TURNS|TIME|auto", value_parser = str::parse::<SpinThreshold>)]
+    pub(super) spin_threshold: Option<SpinThreshold>,
     /// Privilege level of the guest: 0, 3, or 0 where the host runs it natively [default: auto].
     #[arg(long, value_parser = named(&[("auto", Cpl::Auto), ("0", Cpl::Cpl0), ("3", Cpl::Cpl3)]))]
     cpl: Option<Cpl>,

@@ -36,7 +36,12 @@ pub(super) fn check(args: &BaseArgs, scenario: &Scenario, locks: &[Lock]) -> Res
         (
             "--numa-nodes",
             scenario.numa_nodes > 1,
-            any_lock(|lock| matches!(lock.kind, Kind::Ours(LockKind::Cna | LockKind::PpcQSpinLock))),
+            any_lock(|lock| {
+                matches!(
+                    lock.kind,
+                    Kind::Ours(LockKind::Cna | LockKind::PpcQSpinLock)
+                )
+            }),
             "none of the locks asks for nodes (cna and ppc-qspinlock do)",
         ),
         (

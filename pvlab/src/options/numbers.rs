@@ -44,10 +44,6 @@ pub(crate) fn rounds(text: &str) -> Result<usize, NumberUsage> {
     count(text, 1, 1000)
 }
 
-pub(crate) fn spin_threshold(text: &str) -> Result<u32, NumberUsage> {
-    count(text, 1, u32::MAX.into())
-}
-
 /// A share, given as a percentage.
 pub(crate) fn share(text: &str) -> Result<f64, NumberUsage> {
     text.trim()

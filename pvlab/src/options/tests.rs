@@ -5,7 +5,7 @@ use super::common::noise;
 use super::cpus::placement;
 use super::guests::{GuestUsage, VmArg, vcpus, vm};
 use super::lock::{LockUsage, lock};
-use super::numbers::{NumberUsage, share, spin_threshold};
+use super::numbers::{NumberUsage, share};
 use super::times::*;
 use super::work::{WorkUsage, contexts, numa_nodes, reads, skew};
 use crate::scenario::{Placement, Spread, WorkTime};
@@ -153,9 +153,6 @@ fn numbers_stay_in_their_ranges() {
     assert!(contexts("0").is_err() && contexts("6").is_err() && contexts("x").is_err());
     assert_eq!(numa_nodes("2"), Ok(2));
     assert!(numa_nodes("0").is_err() && numa_nodes("4294967297").is_err());
-    assert_eq!(spin_threshold("0"), Err(NumberUsage::Zero));
-    assert_eq!(spin_threshold("1"), Ok(1));
-    assert!(spin_threshold("4294967296").is_err());
     assert_eq!(noise("0"), Ok(0));
     assert_eq!(vcpus("0"), Err(NumberUsage::Zero));
     assert!(vcpus("-1").is_err() && vcpus("1.5").is_err() && vcpus("").is_err());

@@ -4,8 +4,8 @@ use super::mix;
 use crate::figures::Summary;
 use crate::host::format_cpu_list;
 use crate::human::{or_dash, plural, time};
-use crate::record::{Context, Start, StartReason};
-use crate::scenario::{Data, Length, Placement, Scenario, Spread};
+use crate::record::{Context, Spinning, Start, StartReason};
+use crate::scenario::{Data, Length, Placement, Scenario, SpinThreshold, Spread};
 
 /// The first line of a report: the machine and why, the vCPUs and where.
 pub fn headline(context: &Context, scenario: &Scenario) -> String {
@@ -73,12 +73,16 @@ pub(crate) fn workload(scenario: &Scenario) -> String {
     let data = data(scenario.workload.data);
     format!(
         "workload: critical section {}, outside {}{spread}, {}, {data}; {length} measured; seed {}, spin \
-         threshold {} turns",
+         threshold {}",
         time(scenario.workload.critical.ns()),
         time(scenario.workload.outside.ns()),
         mix::asked(scenario),
         scenario.seed,
-        scenario.spin_threshold,
+        match scenario.spin_threshold {
+            SpinThreshold::Own => "32768 turns, auto for pv-next".to_owned(),
+            SpinThreshold::Time(spun) => time(spun.as_nanos() as f64),
+            given => given.to_string(),
+        },
     )
 }
 
@@ -132,7 +136,14 @@ pub(crate) fn achieved<'a>(
         }
         _ => String::new(),
     };
-    vec![
+    let spun = summaries.clone().filter_map(|(lock, summary)| {
+        let Spinning { time_ns, turns } = summary.spinning?;
+        Some(format!(
+            "waiters of {lock} spun for {} ({turns} turns) before they halted",
+            time(time_ns)
+        ))
+    });
+    let mut lines = vec![
         format!(
             "achieved critical section: {}{range}",
             each(&|summary| summary.critical_ns)
@@ -146,7 +157,9 @@ pub(crate) fn achieved<'a>(
         } else {
             "acquisitions were not timed (--no-latency)".to_owned()
         },
-    ]
+    ];
+    lines.extend(spun);
+    lines
 }
 
 /// How the starts of the measurements were chosen.

@@ -3,7 +3,9 @@
 //! Options are looked at one by one before, and told of by their own names. Here the whole is looked at, by
 //! the names that its fields have in JSON (`docs/json.md`). Nothing runs that has not been.
 
-use super::{BenchKind, Cpl, Data, Length, Mix, Scenario, Torture, VmSpec, Workload, whole_ns};
+use super::{
+    BenchKind, Cpl, Data, Length, Mix, Scenario, SpinThreshold, Torture, VmSpec, Workload, whole_ns,
+};
 use crate::machine::lock_bytes;
 use abi::{Dispatch, LOCK_BYTES_BESIDE_DATA, MAX_TASKS};
 use guest::workload::nested::MAX_CONTEXTS;
@@ -86,7 +88,9 @@ impl Scenario {
         self.check_cpus()?;
         self.check_times()?;
         within("noise", self.noise, 0, MOST_NOISE)?;
-        within("spin_threshold", self.spin_threshold, 1, u32::MAX)?;
+        if let SpinThreshold::Time(time) = self.spin_threshold {
+            within("spin_threshold", whole_ns(time), 1, 1_000_000_000)?;
+        }
         let fewest = self.vms.iter().map(|vm| vm.vcpus).min().unwrap_or(0);
         let nodes = u32::try_from(fewest).unwrap_or(u32::MAX).min(MOST_NODES);
         within("numa_nodes", self.numa_nodes, 1, nodes)?;

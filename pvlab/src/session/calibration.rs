@@ -3,16 +3,18 @@
 use super::RunError;
 use super::run::{POLL, Run};
 use super::snapshot::to_f64;
+use super::spinning::spinning;
 use crate::machine::emulates;
-use crate::record::Calibration;
+use crate::record::{Calibration, Spinning};
 use crate::scenario::Scenario;
 use abi::{Costs, phase};
 
 impl Run<'_> {
     /// Lets vCPU 0 of the first VM find out what work costs, and tells all vCPUs of all VMs. The others halt
     /// meanwhile, so that it is alone with its CPU as far as that depends on this run.
-    pub(super) async fn calibrate(&mut self) -> Result<(), RunError> {
+    pub(crate) async fn calibrate(&mut self) -> Result<(), RunError> {
         if self.is_emulated()? {
+            // Nor is it known then how long a turn takes: they spin as long as Linux does.
             return Ok(());
         }
         let Some(first) = self.vms.first() else {
@@ -27,8 +29,12 @@ impl Run<'_> {
         })
         .await?;
         if let Some(costs) = &found {
-            for vm in self.vms.iter() {
+            for (i, vm) in self.vms.iter().enumerate() {
                 vm.machine.region().set_calibration(costs)?;
+                self.spinning[i] = self.spin_times[i].map(|time| spinning(time, costs.turn_ps));
+                if let Some(Spinning { turns, .. }) = self.spinning[i] {
+                    vm.machine.region().set_spin_threshold(turns)?;
+                }
             }
         }
         self.calibration = found;

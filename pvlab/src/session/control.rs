@@ -2,6 +2,7 @@
 //! progress.
 
 use super::run::Run;
+use super::spinning::SpinTimes;
 use super::{Observer, Options, RunError};
 use crate::ending;
 use crate::record::Record;
@@ -95,11 +96,10 @@ impl Control {
         options: &Options,
         observer: &mut dyn Observer,
         collector: Option<&mut Collector>,
+        spin_times: SpinTimes,
     ) -> Result<Record, RunError> {
-        ending::heed();
         self.carry_out(async |mut signalled| {
-            observer.phase("launching");
-            let mut run = Run::launch(scenario, collector)?;
+            let mut run = Run::launch(scenario, spin_times, collector)?;
             tokio::select! {
                 biased;
                 () = &mut signalled => return Err(RunError::Interrupted),

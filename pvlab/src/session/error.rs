@@ -23,6 +23,9 @@ pub enum RunError {
     /// The control plane could not be set up.
     #[error("cannot set up the control plane: {}{}", .0, remedy(.0.raw_os_error()))]
     Control(#[source] io::Error),
+    /// How long waiters are to spin could not be found out.
+    #[error("--spin-threshold auto: {0}; give a number of turns, or a time such as 20us")]
+    Threshold(String),
     /// The noise could not be started.
     #[error("cannot start the noise threads: {}{}", .0, remedy(.0.raw_os_error()))]
     Noise(#[source] io::Error),

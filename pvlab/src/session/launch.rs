@@ -2,7 +2,9 @@
 
 use super::weights;
 use crate::machine::{self, MachineError, Plan, Started};
-use crate::scenario::{Bench, Mix, Scenario, Spread, Torture, VmSpec, Whom, whole_ns};
+use crate::scenario::{
+    Bench, Mix, Scenario, SpinThreshold, Spread, Torture, VmSpec, Whom, whole_ns,
+};
 use abi::{Params, Workload, flags, preempt};
 
 /// Starts the VMs of the scenario. `trace_records` is the size of each vCPU's trace ring, 0 for no
@@ -52,6 +54,10 @@ fn params(scenario: &Scenario, spec: VmSpec, trace_records: usize) -> Params {
     };
     let (critical_ns, critical_ps) = workload.critical.parts();
     let (outside_ns, outside_ps) = workload.outside.parts();
+    let timed_spin = !matches!(
+        scenario.spin_threshold.of(spec.lock),
+        SpinThreshold::Own | SpinThreshold::Turns(_)
+    );
     let params = Params {
         vcpus: spec.vcpus as u64,
         locks: workload.locks as u64,
@@ -64,13 +70,14 @@ fn params(scenario: &Scenario, spec: VmSpec, trace_records: usize) -> Params {
         outside_ps,
         data: workload.data.of_guest() as u64,
         iterations: scenario.length.iterations(),
-        spin_threshold: scenario.spin_threshold.into(),
+        spin_threshold: scenario.spin_threshold.of(spec.lock).turns().into(),
         seed: scenario.seed,
         flags: flag(scenario.latency, flags::LATENCY)
             | flag(scenario.drop_kicks, flags::DROP_KICKS)
             | flag(workload.skew > 0.0, flags::SKEWED)
             | flag(workload.outside_spread == Spread::Exp, flags::OUTSIDE_EXP)
-            | flag(!scenario.vcpu_is_preempted, flags::NO_VCPU_IS_PREEMPTED),
+            | flag(!scenario.vcpu_is_preempted, flags::NO_VCPU_IS_PREEMPTED)
+            | flag(timed_spin, flags::TURN),
         readers: readers as u64,
         read_share: share_of_2_32(read_share),
         numa_nodes: scenario.numa_nodes.into(),

@@ -195,6 +195,7 @@ impl Run<'_> {
             )?;
             vms.push(VmRecord {
                 threads: std::mem::take(&mut threads[i]),
+                spinning: self.spinning[i],
                 ..record
             });
         }

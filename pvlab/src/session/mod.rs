@@ -17,6 +17,7 @@ mod measure;
 mod room;
 mod run;
 mod snapshot;
+mod spinning;
 mod stop;
 mod surroundings;
 mod tasks;
@@ -38,6 +39,7 @@ pub(crate) use measure::postpone;
 pub(crate) use control::with_control;
 pub(crate) use run::{POLL, Run};
 pub(crate) use snapshot::{entries, longest_wait, ns};
+pub(crate) use spinning::{SpinTimes, spin_times};
 pub(crate) use vms::Watched;
 
 /// How often to look at a run while it goes on. Each look takes a CPU from a vCPU for a moment, unless
@@ -139,9 +141,17 @@ pub fn run(
     options: &Options,
     observer: &mut dyn Observer,
 ) -> Result<Record, RunError> {
+    let times = begin(scenario, observer)?;
     with_control(scenario.machine, |control| {
-        control.run(scenario, options, observer, None)
+        control.run(scenario, options, observer, None, times)
     })
+}
+
+/// What has to be done before the control plane is taken.
+fn begin(scenario: &Scenario, observer: &mut dyn Observer) -> Result<SpinTimes, RunError> {
+    crate::ending::heed();
+    observer.phase("launching");
+    spin_times(scenario)
 }
 
 /// [`run`], with everything that happens collected in `collector`. What was collected before an
@@ -155,7 +165,8 @@ pub fn trace(
     observer: &mut dyn Observer,
     collector: &mut Collector,
 ) -> Result<Record, RunError> {
+    let times = begin(scenario, observer)?;
     with_control(scenario.machine, |control| {
-        control.run(scenario, options, observer, Some(collector))
+        control.run(scenario, options, observer, Some(collector), times)
     })
 }

@@ -3,10 +3,12 @@
 use super::absence::{Absences, Found};
 use super::counted::Kinds;
 use super::snapshot::VmSnapshot;
+use super::spinning::SpinTimes;
 use super::surroundings::Counts;
 use super::vms::Vms;
 use super::{RunError, Stuck, launch};
 use crate::machine::Noise;
+use crate::record::Spinning;
 use crate::scenario::Scenario;
 use crate::trace::Collector;
 use abi::{Costs, VcpuState};
@@ -28,6 +30,10 @@ pub(crate) struct Run<'a> {
     pub(super) host: Option<Counts>,
     /// What work costs, once it is known.
     pub(super) calibration: Option<Costs>,
+    /// Of each VM, how long waiters spin before they halt, if that is a time,
+    pub(super) spin_times: SpinTimes,
+    /// and what came of it.
+    pub(super) spinning: Vec<Option<Spinning>>,
     noise: Option<Noise>,
     /// Given up last: ending what comes before takes it. A simulated machine has no threads.
     control: Option<ControlPlane>,
@@ -36,6 +42,7 @@ pub(crate) struct Run<'a> {
 impl<'a> Run<'a> {
     pub(crate) fn launch(
         scenario: &'a Scenario,
+        spin_times: SpinTimes,
         collector: Option<&'a mut Collector>,
     ) -> Result<Self, RunError> {
         scenario.check()?;
@@ -54,6 +61,8 @@ impl<'a> Run<'a> {
             absences: Absences::new(usable_cpus(scenario)),
             host: None,
             calibration: None,
+            spinning: vec![None; spin_times.len()],
+            spin_times,
             noise: None,
             control,
         })

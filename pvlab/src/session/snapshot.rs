@@ -175,6 +175,7 @@ pub(super) fn vm_record(
         preempted_reported: vm.region().preempted_is_reported()?,
         clock_khz: khz,
         first_done_s,
+        spinning: None,
         vcpus,
         threads: Vec::new(),
     })

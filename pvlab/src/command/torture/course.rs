@@ -11,7 +11,7 @@ use crate::ending;
 use crate::scenario::{Length, Scenario, Torture};
 use crate::session::{
     Found, Observer, Run, RunError, Stuck, entries, longest_wait, look_every, ns, postpone,
-    with_control,
+    spin_times, with_control,
 };
 use abi::{VcpuState, phase};
 use std::ops::ControlFlow;
@@ -34,15 +34,24 @@ pub(crate) fn run(
     observer: &mut dyn Observer<Counts>,
 ) -> Result<Outcome, RunError> {
     ending::heed();
+    observer.phase("launching");
+    let spin_times = spin_times(scenario)?;
+    let timed = spin_times.iter().any(Option::is_some);
     with_control(scenario.machine, |control| {
         control.carry_out(async |mut signalled| {
-            observer.phase("launching");
-            let mut run = Run::launch(scenario, None)?;
+            let mut run = Run::launch(scenario, spin_times, None)?;
             tokio::select! {
                 biased;
                 () = &mut signalled => return Err(RunError::Interrupted),
                 // Without the watchdog: hundreds of them take their time.
                 prepared = run.vms.come_to(VcpuState::Ready) => prepared?,
+            }
+            if timed {
+                tokio::select! {
+                    biased;
+                    () = &mut signalled => return Err(RunError::Interrupted),
+                    calibrated = run.calibrate() => calibrated?,
+                }
             }
             schedule(&run, torture)?;
             Test::begin(run, torture, observer)?

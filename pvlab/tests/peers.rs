@@ -1,0 +1,146 @@
+//! Locks that others wrote, on host threads: they run through the same workload, checks and figures as ours, and
+//! nowhere else.
+
+#![allow(clippy::unwrap_used)] // A test fails by panicking.
+
+mod commands;
+
+use commands::{ended, json, pvlab, stderr, stdout};
+use peers::Peer;
+
+fn built_in() -> impl Iterator<Item = Peer> {
+    Peer::ALL.iter().copied().filter(|peer| peer.is_built_in())
+}
+
+#[test]
+fn every_peer_excludes_and_is_measured_like_our_locks() {
+    for peer in built_in() {
+        let line = format!(
+            "run --machine threads --lock {peer} --vcpus 4 --cpus 0 --duration 60ms --warm-up 1ms --format json"
+        );
+        let output = pvlab(&line);
+        assert_eq!(ended(&output), 0, "{peer}: {}", stderr(&output));
+        let report = json(stdout(&output));
+        assert_eq!(report["exclusion"], "held", "{peer}");
+        let summary = &report["summary"];
+        let acquisitions = summary["acquisitions"].as_u64().unwrap();
+        assert!(acquisitions > 0, "{peer}");
+        assert_eq!(summary["wait_ns"]["count"], acquisitions, "{peer}");
+        assert!(summary["contended"].is_null(), "nobody told: {peer}");
+        assert_eq!(report["record"]["vms"][0]["lock"], peer.name());
+    }
+}
+
+#[test]
+fn peers_with_a_read_side_share() {
+    for peer in built_in().filter(|peer| peer.is_rw()) {
+        let line = format!(
+            "torture --machine threads --lock {peer} --readers 2 --writers 2 --cpus 0 --duration 100ms --format json"
+        );
+        let output = pvlab(&line);
+        assert_eq!(ended(&output), 0, "{peer}: {}", stderr(&output));
+        let line = format!(
+            "run --machine threads --lock {peer} --reads 90% --vcpus 4 --cpus 0 --duration 60ms --warm-up 1ms \
+             --format json"
+        );
+        let output = pvlab(&line);
+        assert_eq!(ended(&output), 0, "{peer}: {}", stderr(&output));
+        assert_eq!(json(stdout(&output))["exclusion"], "held", "{peer}");
+    }
+}
+
+#[test]
+fn a_trace_of_a_peer_adds_up() {
+    for lock in ["std-mutex", "parking-lot", "pthread-mutex"] {
+        let line = format!(
+            "trace --machine threads --lock {lock} --vcpus 3 --cpus 0 --duration 20ms --warm-up 1ms --account json"
+        );
+        let output = pvlab(&line);
+        assert_eq!(ended(&output), 0, "{lock}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn peers_are_refused_where_they_cannot_run() {
+    for (line, says) in [
+        (
+            "run --lock std-mutex --machine sim:here",
+            "add --machine threads",
+        ),
+        (
+            "compare --locks tas,parking-lot --machine sim:here",
+            "add --machine threads",
+        ),
+        (
+            "trace --lock pthread-spin --machine sim:here",
+            "add --machine threads",
+        ),
+        (
+            "torture --lock spin-tas --machine sim:here",
+            "add --machine threads",
+        ),
+        (
+            "run --lock std-mutex:pointer --machine threads",
+            "write 'std-mutex'",
+        ),
+        (
+            "run --lock std-mutx --machine threads",
+            "did you mean 'std-mutex'?",
+        ),
+        ("run --lock std-mutex --machine threads --reads 50%", "read"),
+    ] {
+        let output = pvlab(line);
+        assert_eq!(ended(&output), 2, "{line}");
+        let errors = stderr(&output);
+        assert!(errors.contains(says), "{line}: {errors}");
+        assert_eq!(errors.trim().lines().count(), 1, "{errors}");
+    }
+    if std::path::Path::new("/dev/kvm").exists() {
+        let output = pvlab("run --lock std-mutex --machine kvm");
+        assert_eq!(ended(&output), 2);
+        assert!(stderr(&output).contains("add --machine threads"));
+    }
+    for peer in Peer::ALL.iter().filter(|peer| !peer.is_built_in()) {
+        let output = pvlab(&format!("run --lock {peer} --machine threads"));
+        assert_eq!(ended(&output), 2);
+        assert!(
+            stderr(&output).contains("--features ck"),
+            "{}",
+            stderr(&output)
+        );
+    }
+}
+
+#[test]
+fn a_comparison_with_peers_runs_all_of_them() {
+    let output = pvlab(
+        "compare --peers --rounds 1 --vcpus 2 --cpus 0 --duration 20ms --warm-up 1ms --format json",
+    );
+    assert_eq!(ended(&output), 0, "{}", stderr(&output));
+    let report = json(stdout(&output));
+    let locks: Vec<_> = report["locks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|lock| lock["lock"].as_str().unwrap())
+        .collect();
+    assert_eq!(locks[0], "pv-next");
+    let peers: Vec<_> = built_in()
+        .filter(|peer| !peer.is_rw())
+        .map(Peer::name)
+        .collect();
+    assert_eq!(locks[1..], peers);
+    let output = pvlab(
+        "compare --peers --reads 90% --rounds 1 --vcpus 2 --cpus 0 --duration 20ms --warm-up 1ms --format csv",
+    );
+    assert_eq!(ended(&output), 0, "{}", stderr(&output));
+    for peer in built_in() {
+        assert_eq!(
+            stdout(&output).contains(&format!("{peer},")),
+            peer.is_rw(),
+            "{peer}"
+        );
+    }
+    let output = pvlab("compare --peers --locks tas");
+    assert_eq!(ended(&output), 2);
+}
