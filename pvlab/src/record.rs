@@ -4,6 +4,7 @@ use crate::host::Host;
 use crate::host::limits::Limits;
 pub use crate::machine::Unknown;
 use crate::scenario::Scenario;
+use crate::trace::account::Account;
 use abi::Counter;
 use abi::hist::{BUCKETS, bucket_values};
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,9 @@ pub struct Record {
     /// Where it was run, and why there; files and reports for programs have that beside the record.
     #[serde(skip)]
     pub context: Context,
+    /// Of a traced run: what its waiting was spent on, which reports have beside the record, too.
+    #[serde(skip)]
+    pub account: Option<Account>,
     /// What was run.
     pub scenario: Scenario,
     /// How the start of the measurement was chosen.
@@ -48,22 +52,28 @@ pub struct Record {
     pub vms: Vec<VmRecord>,
 }
 
-/// Where it was run, and why there.
-#[derive(Clone, Debug, Default)]
+/// Where it was run, and why there, as every report for programs says it.
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Context {
-    /// The host, unless the machine is simulated: it has no part in the figures then.
-    pub host: Option<Host>,
+    /// The machine's name.
+    pub machine: String,
+    /// Whether it is simulated.
+    pub simulated: bool,
     /// Why that machine was chosen, or what it is.
     pub machine_reason: String,
+    /// The host, unless the machine is simulated: it has no part in the figures then.
+    pub host: Option<Host>,
 }
 
 impl Context {
     /// Where the scenario is run, by this host.
     pub fn new(host: Host, machine_reason: String, scenario: &Scenario) -> Self {
-        let real = !scenario.machine.is_simulated();
+        let simulated = scenario.machine.is_simulated();
         Self {
-            host: real.then_some(host),
+            machine: scenario.machine_name(),
+            simulated,
             machine_reason,
+            host: (!simulated).then_some(host),
         }
     }
 }

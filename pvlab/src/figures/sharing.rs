@@ -159,30 +159,20 @@ mod tests {
         let totals: Vec<u64> = counts.iter().map(|&(all, _)| all).collect();
         let mut vm = fixture::vm("rwlock", &totals);
         for (vcpu, &(_, reads)) in vm.vcpus.iter_mut().zip(counts) {
-            let name = Counter::Reads.name().to_owned();
-            vcpu.whole.counters.insert(name, reads);
+            let reads = fixture::counters(&[(Counter::Reads, reads)]);
+            vcpu.whole.counters.extend(reads);
         }
         vm
     }
 
     fn sharing(vm: &VmRecord, mix: Mix) -> Sharing {
-        let run = Run {
-            vm,
-            measured_s: 1.0,
-            mix,
-        };
-        Sharing::of(&[run]).unwrap()
+        Sharing::of(&[fixture::run(vm, mix)]).unwrap()
     }
 
     #[test]
     fn exclusive_runs_have_no_sides() {
         let vm = vm(&[(5, 0)]);
-        let run = Run {
-            vm: &vm,
-            measured_s: 1.0,
-            mix: Mix::Exclusive,
-        };
-        assert_eq!(Sharing::of(&[run]), None);
+        assert_eq!(Sharing::of(&[fixture::run(&vm, Mix::Exclusive)]), None);
     }
 
     #[test]

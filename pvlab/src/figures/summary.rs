@@ -5,7 +5,7 @@ use super::sharing::Sharing;
 use super::starving::Starving;
 use super::stats;
 use super::waits::WaitNs;
-use crate::record::{ExclusionCheck, VcpuRecord, VmRecord};
+use crate::record::{ExclusionCheck, Record, VcpuRecord, VmRecord};
 use abi::Counter;
 use pvlock::LockEvent;
 use serde::Serialize;
@@ -187,6 +187,12 @@ impl Summary {
         }
     }
 
+    /// One for each VM of the run.
+    pub(crate) fn of_vms(record: &Record) -> Vec<Self> {
+        let vms = record.vms.iter();
+        vms.map(|vm| Self::of(&[Run::of(record, vm)])).collect()
+    }
+
     /// A count per second of measurement.
     pub(crate) fn rate(&self, count: u64) -> f64 {
         count as f64 / self.measured_s.max(1e-9)
@@ -215,7 +221,8 @@ pub(crate) fn known(mut figures: impl Iterator<Item = Option<u64>>) -> Option<u6
     figures.try_fold(first, |sum, figure| Some(sum + figure?))
 }
 
-fn range(values: impl Iterator<Item = f64> + Clone) -> Option<[f64; 2]> {
+/// The least and the most of the values.
+pub(crate) fn range(values: impl Iterator<Item = f64> + Clone) -> Option<[f64; 2]> {
     let least = values.clone().min_by(f64::total_cmp)?;
     let most = values.max_by(f64::total_cmp)?;
     Some([least, most])
@@ -241,32 +248,24 @@ mod tests {
     #[test]
     fn fairness_of_alternating_starvation_does_not_average_out() {
         let (one, two) = (fixture::vm("tas", &[10, 0]), fixture::vm("tas", &[0, 10]));
-        let runs = [&one, &two].map(|vm| Run {
-            vm,
-            measured_s: 1.0,
-            mix: Mix::Exclusive,
-        });
+        let runs = [&one, &two].map(|vm| fixture::run(vm, Mix::Exclusive));
         let fairness = Summary::of(&runs).fairness;
         assert_eq!(fairness.jain, Some(0.5));
         assert_eq!(fairness.max_over_min, Some(f64::INFINITY));
-        assert_eq!(
-            serde_json::to_value(fairness).unwrap()["max_over_min"],
-            serde_json::Value::Null
-        );
+        assert!(serde_json::to_value(fairness).unwrap()["max_over_min"].is_null());
     }
 
     #[test]
     fn counts_add_up_and_every_event_is_there() {
         let mut vm = fixture::vm("pv-qspinlock", &[10, 30]);
-        let counters = &mut vm.vcpus[0].whole.counters;
-        counters.insert(Counter::Halts.name().into(), 3);
-        let counters = &mut vm.vcpus[1].whole.counters;
-        counters.insert(Counter::Halts.name().into(), 4);
+        for (vcpu, halts) in vm.vcpus.iter_mut().zip([3, 4]) {
+            let halts = fixture::counters(&[(Counter::Halts, halts)]);
+            vcpu.whole.counters.extend(halts);
+        }
         vm.vcpus[1].exits.insert("halt".into(), 7);
         let runs = [Run {
-            vm: &vm,
             measured_s: 2.0,
-            mix: Mix::Exclusive,
+            ..fixture::run(&vm, Mix::Exclusive)
         }; 2];
         let summary = Summary::of(&runs);
         assert_eq!(
@@ -286,20 +285,12 @@ mod tests {
         assert_eq!(summary.rate(0), 0.0);
         assert_eq!(summary.fairness.jain, None);
         let vm = fixture::vm("tas", &[0, 0]);
-        let run = Run {
-            vm: &vm,
-            measured_s: 2.0,
-            mix: Mix::Exclusive,
+        let of = |measured_s| Run {
+            measured_s,
+            ..fixture::run(&vm, Mix::Exclusive)
         };
-        assert_eq!(run.throughput(), 0.0);
-        assert_eq!(run.throughput_for_ratio(), 0.25);
-        assert!(
-            Run {
-                measured_s: 0.0,
-                ..run
-            }
-            .throughput()
-            .is_finite()
-        );
+        assert_eq!(of(2.0).throughput(), 0.0);
+        assert_eq!(of(2.0).throughput_for_ratio(), 0.25);
+        assert!(of(0.0).throughput().is_finite());
     }
 }

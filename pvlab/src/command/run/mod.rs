@@ -16,8 +16,8 @@ use crate::options::progress::{Aside, Progress, Watcher};
 use crate::options::schedule;
 use crate::options::times::{TimeUsage, check_time, length};
 use crate::record::{Context, Record};
-use crate::report::Format;
 use crate::report::headline::headline;
+use crate::report::{Format, Report};
 use crate::scenario::{Length, Scenario};
 use crate::session;
 use crate::session::Options;
@@ -111,17 +111,17 @@ pub(crate) fn carry_out(
     drop(progress);
 
     let record = Record { context, ..result? };
-    let report = RunReport::new(record);
-    let headline = !(told && target.is_stdout());
-    target.write(&report.render(format, headline))?;
+    let mut report = RunReport::new(&record);
+    report.first_line = !(told && target.is_stdout());
+    target.write(&report.render(format))?;
     if let Some(line) = report.exclusion_broken() {
         complain(&line);
         return Ok(BROKEN);
     }
-    if report.record.interrupted {
+    if record.interrupted {
+        let seconds = record.measured_s;
         return Ok(interrupted(&format!(
-            "interrupted after {:.1} s; the report is of these",
-            report.record.measured_s
+            "interrupted after {seconds:.1} s; the report is of these"
         )));
     }
     Ok(DONE)

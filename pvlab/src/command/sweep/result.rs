@@ -1,9 +1,7 @@
 //! A parameter of a simulated machine at several values.
 
-use crate::figures::Run;
-use crate::figures::bistable::Bistable;
-use crate::figures::none;
 use crate::figures::stats::{Support, median, rounds_interval};
+use crate::figures::{Bistable, Run, none};
 use crate::human::time;
 use crate::record::Record;
 use serde::Serialize;
@@ -164,14 +162,14 @@ impl Point {
         let locks = records.chunks_exact(rounds).map(|records| {
             let rates = of_lock(records);
             let ratios: Vec<_> = rates.iter().zip(&first).map(|(a, b)| a / b).collect();
-            let interval = rounds_interval(&ratios);
+            let (ratio_interval, ratio_interval_is) = rounds_interval(&ratios).unzip();
             LockAt {
                 lock: records[0].vms[0].lock.clone(),
                 acquisitions_per_s: median(&rates).unwrap_or(0.0),
                 bistable: Bistable::of(&rates),
                 ratio: none::median_ratio(&ratios),
-                ratio_interval: interval.map(|(ends, _)| (ends.lo, ends.hi)),
-                ratio_interval_is: interval.map(|(_, support)| support),
+                ratio_interval,
+                ratio_interval_is,
                 rounds: rates,
             }
         });

@@ -78,8 +78,8 @@ pub(crate) fn not_as_asked(scenario: &Scenario, summary: &Summary) -> Vec<(&'sta
 
 #[cfg(test)]
 mod tests {
-    use crate::figures::fixture;
     use crate::figures::warning::{Warning, of_run};
+    use crate::figures::{Summary, fixture};
     use pvlock::LockKind;
 
     /// The warnings about the section, if each of two vCPUs, or one, achieved that on average.
@@ -91,7 +91,7 @@ mod tests {
         for (vcpu, end) in record.vms[0].vcpus.iter_mut().zip(range) {
             vcpu.critical_ns = Some(end);
         }
-        let mut warnings = of_run(&record);
+        let mut warnings = of_run(&record, &Summary::of_vms(&record));
         warnings.retain(|warning| warning.code == "section_not_as_asked");
         warnings
     }
