@@ -7,27 +7,20 @@
 
 use super::none::is_figure;
 use serde::Serialize;
+use std::borrow::Borrow;
 #[cfg(test)]
 use std::f64::consts::PI;
 
 /// The median; `None` of nothing.
-pub(crate) fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
+pub(crate) fn median(values: impl IntoIterator<Item = impl Borrow<f64>>) -> Option<f64> {
+    let mut sorted: Vec<f64> = values.into_iter().map(|value| *value.borrow()).collect();
     sorted.sort_unstable_by(f64::total_cmp);
-    median_of_sorted(&sorted)
-}
-
-fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
     let upper = *sorted.get(sorted.len() / 2)?;
-    if sorted.len() % 2 == 1 {
-        return Some(upper);
-    }
-    let lower = sorted[sorted.len() / 2 - 1];
+    let lower = sorted[(sorted.len() - 1) / 2];
     // Equal ones first: the mean of two infinities of one sign is that infinity, not a NaN.
-    Some(if lower == upper {
-        upper
-    } else {
-        lower.midpoint(upper)
+    Some(match lower == upper {
+        true => upper,
+        false => lower.midpoint(upper),
     })
 }
 
@@ -120,33 +113,30 @@ pub(crate) fn max_over_min(shares: &[f64]) -> Option<f64> {
     (max > 0.0).then(|| max / min)
 }
 
-/// SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014).
+#[cfg(test)]
+#[path = "../../../pvlock/tests/support/rng.rs"]
+mod rng;
+
+/// Random numbers of several distributions.
 #[cfg(test)]
 #[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
+pub(crate) struct Random(rng::Rng);
 
 #[cfg(test)]
 impl Random {
     /// A generator; the seed decides about everything it yields.
     pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(rng::Rng(seed))
     }
 
     /// 64 random bits.
     pub(crate) fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next()
     }
 
     /// A number below `bound`, which must not be 0.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
-        let product = u128::from(self.bits()) * bound as u128;
-        #[expect(clippy::cast_possible_truncation, reason = "less than `bound`")]
-        let below = (product >> 64) as usize;
-        below
+        self.0.below(bound)
     }
 
     /// A number from 0 to 1, neither of them included.
@@ -170,7 +160,7 @@ mod tests {
 
     #[test]
     fn medians() {
-        assert_eq!(median(&[]), None);
+        assert_eq!(median([0.0; 0]), None);
         assert_eq!(median(&[3.0]), Some(3.0));
         assert_eq!(median(&[9.0, 1.0, 5.0]), Some(5.0));
         assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), Some(2.5));
@@ -224,20 +214,10 @@ mod tests {
 
     #[test]
     fn quantiles_of_student_agree_with_published_tables() {
-        for (degrees, t) in [
-            (1, 12.706),
-            (4, 2.7764),
-            (10, 2.2281),
-            (11, 2.2010),
-            (19, 2.0930),
-            (29, 2.0452),
-            (99, 1.9842),
-        ] {
-            assert!(
-                close(student_t(degrees), t),
-                "{degrees}: {}",
-                student_t(degrees)
-            );
+        let published = [12.706, 2.7764, 2.2281, 2.2010, 2.0930, 2.0452, 1.9842];
+        for (degrees, published) in [1, 4, 10, 11, 19, 29, 99].into_iter().zip(published) {
+            let t = student_t(degrees);
+            assert!(close(t, published), "{degrees}: {t}");
         }
     }
 

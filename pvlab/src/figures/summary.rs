@@ -129,21 +129,16 @@ impl Summary {
         let checks = || runs.iter().map(|run| run.vm.exclusion);
         let total = |counter| runs.iter().map(|run| run.vm.total(counter)).sum::<u64>();
         let middle = |value: fn(&VmRecord) -> Option<f64>| {
-            stats::median(
-                &runs
-                    .iter()
-                    .filter_map(|run| value(run.vm))
-                    .collect::<Vec<_>>(),
-            )
+            stats::median(runs.iter().filter_map(|run| value(run.vm)))
         };
         let mut exits = BTreeMap::new();
         for (kind, count) in vcpus().flat_map(|vcpu| &vcpu.exits) {
             *exits.entry(kind.clone()).or_default() += count;
         }
         let sharing = Sharing::of(runs);
-        let together = |index| match sharing {
-            None => fairness(runs, index),
-            Some(_) => None,
+        let fairness = match sharing {
+            None => Fairness::of(&runs.iter().map(Run::shares).collect::<Vec<_>>()),
+            Some(_) => Fairness::default(),
         };
         Self {
             measured_s: runs.iter().map(Run::at_work_s).sum(),
@@ -154,10 +149,7 @@ impl Summary {
             exclusion: Exclusion::of(checks()),
             violations: checks().map(|check| check.violations).sum(),
             lost_entries: checks().map(ExclusionCheck::lost).sum(),
-            fairness: Fairness {
-                jain: together(stats::jain),
-                max_over_min: together(stats::max_over_min),
-            },
+            fairness,
             wait_ns: WaitNs::pooled(vcpus().flat_map(VcpuRecord::all_waits)),
             starving: Starving::of(runs),
             nested: total(Counter::Nested),
@@ -226,17 +218,6 @@ pub(crate) fn range(values: impl Iterator<Item = f64> + Clone) -> Option<[f64; 2
     let least = values.clone().min_by(f64::total_cmp)?;
     let most = values.max_by(f64::total_cmp)?;
     Some([least, most])
-}
-
-/// Fairness is a matter of each run: which vCPU is starved changes from run to run, and sums over
-/// the runs would hide it.
-fn fairness(runs: &[Run<'_>], index: fn(&[f64]) -> Option<f64>) -> Option<f64> {
-    stats::median(
-        &runs
-            .iter()
-            .filter_map(|run| index(&run.shares()))
-            .collect::<Vec<_>>(),
-    )
 }
 
 #[cfg(test)]

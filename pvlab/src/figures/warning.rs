@@ -85,10 +85,8 @@ fn uneven(scenario: &Scenario) -> Option<Warning> {
         return None;
     }
     let (code, text) = if least == 0 {
-        let idle: Vec<_> = loads()
-            .filter(|&(load, _)| load == 0)
-            .map(|(_, cpu)| cpu)
-            .collect();
+        let idle = loads().filter(|&(load, _)| load == 0);
+        let idle: Vec<_> = idle.map(|(_, cpu)| cpu).collect();
         let text = format!(
             "placement: CPU {busiest} has {most} vCPUs while CPUs {} have none; the figures show \
              the placement as much as the lock",
@@ -138,11 +136,9 @@ pub(crate) fn of_repeats<'a>(
             1 => "one run was".to_owned(),
             n => format!("{n} runs were"),
         };
-        let why = "as nothing of this process had a CPU for a while in it";
-        warnings.push(Warning::new(
-            "repeated",
-            format!("{runs} made again, {why}"),
-        ));
+        let text =
+            format!("{runs} made again, as nothing of this process had a CPU for a while in it");
+        warnings.push(Warning::new("repeated", text));
     }
     let absences: Vec<_> = runs.flat_map(|(_, absences)| absences).copied().collect();
     warnings.extend(absent(&absences).map(|text| {
@@ -157,19 +153,12 @@ pub(crate) fn of_repeats<'a>(
 
 /// What there is to say of two states of acquisitions per second.
 pub(crate) fn two_states(states: Bistable) -> String {
-    let Bistable {
-        low_rounds,
-        low,
-        high_rounds,
-        high,
-    } = states;
+    let state = |level, rounds| format!("{} in {}", rate(level), plural(rounds, "round"));
     format!(
-        "two states, far apart: {} in {}, {} in {}; the median is of one of them, and an interval \
-         of both says little",
-        rate(low),
-        plural(low_rounds, "round"),
-        rate(high),
-        plural(high_rounds, "round")
+        "two states, far apart: {}, {}; the median is of one of them, and an interval of both says \
+         little",
+        state(states.low, states.low_rounds),
+        state(states.high, states.high_rounds)
     )
 }
 

@@ -7,7 +7,7 @@ use super::exit::watch;
 use super::machine::{JobsArgs, jobs};
 use super::output::{ReportArgs, Target};
 use super::progress::{Progress, Watcher};
-use crate::record::{Context, Record};
+use crate::record::Record;
 use crate::scenario::{MachineKind, Scenario};
 use crate::session;
 use crate::session::{Observer, RunError};
@@ -122,13 +122,12 @@ fn at_the_same_time(
     })
 }
 
-/// [`run_all`], as far as runs are complete: their records, in that context, and whether all are.
+/// [`run_all`], as far as runs are complete: their records, and whether all are.
 ///
 /// # Errors
 /// That of the first run that failed.
 pub(crate) fn records(
     cells: &[Cell],
-    context: &Context,
     jobs: usize,
     expected: Option<Duration>,
 ) -> Result<(Vec<Record>, bool), RunError> {
@@ -138,8 +137,7 @@ pub(crate) fn records(
     run_all(cells, jobs, &mut progress, |_, result| {
         end = match result {
             Ok(record) if !record.interrupted => {
-                let context = context.clone();
-                records.push(Record { context, ..record });
+                records.push(record);
                 return ControlFlow::Continue(());
             }
             Ok(_) | Err(RunError::Interrupted) => Ok(false),

@@ -92,15 +92,13 @@ fn side_by_side(runs: &[Record]) -> Table {
     let columns = Columns::new()
         .cell("lock", |(lock, _): &(Lock, Tally)| lock.name())
         .cell("wait", |(_, total)| or_dash(total.mean_ns(), time));
-    let titles = [
-        "run %", "LHP %", "LWP %", "own %", "kick %", "hand %", "? %",
-    ];
-    let parts = Part::ALL.into_iter().zip(titles);
-    let columns = parts.fold(columns, |columns, (part, title)| {
-        columns.cell(title, move |(_, total)| {
-            or_dash(total.share(part), tables::percent_plain)
-        })
-    });
+    let columns = CAUSES
+        .iter()
+        .fold(columns, |columns, &(part, [.., title])| {
+            columns.cell(format!("{title} %"), move |(_, total)| {
+                or_dash(total.share(part), tables::percent_plain)
+            })
+        });
     columns
         .cell("LHP/s", |(_, total)| tables::rate_plain(total.lhp.per_s))
         .table(
@@ -195,18 +193,23 @@ impl<'a> OfVm<'a> {
     }
 }
 
-/// What a cause is called in tables.
-fn part_name(part: Part) -> &'static str {
-    match part {
-        Part::HolderRunning => "holder running",
-        Part::HolderPreempted => "holder preempted (LHP)",
-        Part::NextPreempted => "next waiter preempted (LWP)",
-        Part::OwnPreemption => "own preemption",
-        Part::KickToRun => "kick to run",
-        Part::HandOver => "hand-over",
-        Part::Unattributed => "unknown",
-    }
-}
+/// What the causes are called: in the table of one account, at the top of a column, and where columns are
+/// narrow.
+const CAUSES: [(Part, [&str; 3]); Part::ALL.len()] = [
+    (Part::HolderRunning, ["holder running", "holder", "run"]),
+    (
+        Part::HolderPreempted,
+        ["holder preempted (LHP)", "LHP", "LHP"],
+    ),
+    (
+        Part::NextPreempted,
+        ["next waiter preempted (LWP)", "LWP", "LWP"],
+    ),
+    (Part::OwnPreemption, ["own preemption", "own", "own"]),
+    (Part::KickToRun, ["kick to run", "kick", "kick"]),
+    (Part::HandOver, ["hand-over", "hand-over", "hand"]),
+    (Part::Unattributed, ["unknown", "unknown", "?"]),
+];
 
 #[cfg(test)]
 mod tests;

@@ -10,55 +10,44 @@ use crate::scenario::{Data, Length, Placement, Scenario, Spread};
 
 /// The first line of a report: the machine and why, the vCPUs and where.
 pub fn headline(context: &Context, scenario: &Scenario) -> String {
-    let cpus = &scenario.cpus;
-    let vcpus = scenario.vcpus();
-    let guests = match scenario.vms.len() {
-        1 => String::new(),
-        n => format!(" in {}", plural(n, "VM")),
-    };
-    let placement = match &scenario.placement {
+    let (cpus, vcpus) = (&scenario.cpus, scenario.vcpus());
+    let machine = scenario.machine_name();
+    let mut line = format!("machine: {machine} ({})", context.machine_reason);
+    // All that chance has to say in a simulated machine.
+    if scenario.machine.is_simulated() {
+        line += &format!(", seed {}", scenario.seed);
+    }
+    line += &format!(", {}", plural(vcpus, "vCPU"));
+    if scenario.vms.len() != 1 {
+        line += &format!(" in {}", plural(scenario.vms.len(), "VM"));
+    }
+    line += &format!(
+        " on {} {} ({:.1} vCPUs per CPU), ",
+        if cpus.len() == 1 { "CPU" } else { "CPUs" },
+        format_cpu_list(cpus),
+        vcpus as f64 / cpus.len().max(1) as f64,
+    );
+    line += &match &scenario.placement {
         Placement::Pinned => "pinned".to_owned(),
         Placement::Floating => "floating".to_owned(),
         // In the order of the vCPUs, as it is typed: ranges would read as something else.
         Placement::Map(map) => format!("pinned as {}", listed(map).replace(' ', "")),
     };
-    let noise = match scenario.noise {
-        0 => String::new(),
-        n => format!(", {}", plural(n, "noise thread")),
-    };
-    let nodes = match scenario.numa_nodes {
-        1 => String::new(),
-        n => format!(", told of {n} NUMA nodes"),
-    };
-    let told = if scenario.vcpu_is_preempted {
-        ""
-    } else {
-        ", vcpu_is_preempted off"
-    };
+    if scenario.numa_nodes != 1 {
+        line += &format!(", told of {} NUMA nodes", scenario.numa_nodes);
+    }
+    if scenario.noise > 0 {
+        line += &format!(", {}", plural(scenario.noise, "noise thread"));
+    }
+    if !scenario.vcpu_is_preempted {
+        line += ", vcpu_is_preempted off";
+    }
     // What keeps this process from its CPUs, if anything does.
-    let limits = context
-        .host
-        .as_ref()
-        .map(|host| host.limits.notable(cpus.len()));
-    let limits: String = (limits.iter().flatten())
-        .map(|limit| format!(", {limit}"))
-        .collect();
-    // All that chance has to say in a simulated machine.
-    let seed = if scenario.machine.is_simulated() {
-        format!(", seed {}", scenario.seed)
-    } else {
-        String::new()
-    };
-    format!(
-        "machine: {} ({}){seed}, {}{guests} on {} {} ({:.1} vCPUs per CPU), \
-         {placement}{nodes}{noise}{told}{limits}",
-        scenario.machine_name(),
-        context.machine_reason,
-        plural(vcpus, "vCPU"),
-        if cpus.len() == 1 { "CPU" } else { "CPUs" },
-        format_cpu_list(cpus),
-        vcpus as f64 / cpus.len().max(1) as f64,
-    )
+    let host = context.host.iter();
+    for limit in host.flat_map(|host| host.limits.notable(cpus.len())) {
+        line += &format!(", {limit}");
+    }
+    line
 }
 
 /// The workload as asked for.

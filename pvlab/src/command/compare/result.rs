@@ -200,35 +200,22 @@ fn result(
     let throughput = throughput(&runs);
     let ratio = ratio(&runs, &base, plan.min_effect);
     // The broken run is in no complete round, but its count of violations must not be lost.
-    runs.extend(
-        broken
-            .iter()
-            .filter(|(which, _)| *which == lock)
-            .filter_map(|(_, r)| run_of(r)),
-    );
+    let broken = broken.filter(|(which, _)| *which == lock);
+    runs.extend(broken.and_then(|(_, record)| Run::first(record)));
+    let records = rounds.iter().filter_map(|round| round.get(lock));
     LockResult {
         lock: plan.locks[lock],
         is_baseline: lock == plan.baseline,
         throughput,
         ratio,
         summary: Summary::of(&runs),
-        starts: rounds
-            .iter()
-            .filter_map(|round| round.get(lock))
-            .map(|r| r.start.clone())
-            .collect(),
+        starts: records.map(|record| record.start.clone()).collect(),
     }
 }
 
-fn run_of(record: &Record) -> Option<Run<'_>> {
-    record.vms.first().map(|vm| Run::of(record, vm))
-}
-
 fn runs_of(lock: usize, rounds: &[Vec<Record>]) -> Vec<Run<'_>> {
-    rounds
-        .iter()
-        .filter_map(|round| round.get(lock).and_then(run_of))
-        .collect()
+    let records = rounds.iter().filter_map(|round| round.get(lock));
+    records.filter_map(Run::first).collect()
 }
 
 fn throughput(runs: &[Run<'_>]) -> Option<Throughput> {
@@ -248,7 +235,7 @@ fn ratio(runs: &[Run<'_>], base: &[Run<'_>], min_effect: f64) -> Option<Ratio> {
         something.then(|| run.throughput_for_ratio() / base.throughput_for_ratio())
     };
     let rounds: Vec<_> = runs.iter().zip(base).map(of_round).collect();
-    let ratio = ratio_of(rounds.iter().flatten().copied().collect(), min_effect)?;
+    let ratio = ratio_of(rounds.iter().copied().flatten().collect(), min_effect)?;
     Some(Ratio {
         rounds: rounds.into_iter().map(|r| r.unwrap_or(f64::NAN)).collect(),
         ..ratio

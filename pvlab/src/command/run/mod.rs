@@ -11,7 +11,7 @@ use crate::options::common::Request;
 use crate::options::error::CliError;
 use crate::options::exit::{BROKEN, DONE, complain, interrupted, watch};
 use crate::options::guests::Guests;
-use crate::options::output::Target;
+use crate::options::output::{ReportArgs, Target};
 use crate::options::progress::{Aside, Progress, Watcher};
 use crate::options::schedule;
 use crate::options::times::{TimeUsage, check_time, length};
@@ -23,7 +23,6 @@ use crate::session;
 use crate::session::Options;
 use live::LiveView;
 use report::RunReport;
-use std::path::Path;
 use std::time::Duration;
 
 /// How often the live view is redrawn.
@@ -34,11 +33,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, CliError> {
     let host = Host::examine();
     let length = length(args.duration, args.iterations);
     let Request {
-        scenario,
+        mut scenario,
         machine_reason,
         ..
     } = (args.common).request(Guests::of(&args.guests)?, length, &host)?;
-    let mut scenario = scenario;
     if let (Some(interval), Length::Duration(duration)) = (args.stat_interval, length)
         && interval > duration
     {
@@ -50,8 +48,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, CliError> {
     let how = How {
         stat_interval: args.stat_interval,
         live: args.live,
-        format: args.report.format,
-        output: args.report.output.as_deref(),
+        report: &args.report,
     };
     let saved = schedule::apply(&args.schedule, &mut scenario)?;
     let result = carry_out(scenario, machine_reason, host, &how);
@@ -65,8 +62,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, CliError> {
 pub(crate) struct How<'a> {
     pub(crate) stat_interval: Option<Duration>,
     pub(crate) live: bool,
-    pub(crate) format: Format,
-    pub(crate) output: Option<&'a Path>,
+    pub(crate) report: &'a ReportArgs,
 }
 
 /// Runs the scenario and reports.
@@ -76,8 +72,8 @@ pub(crate) fn carry_out(
     host: Host,
     args: &How<'_>,
 ) -> Result<u8, CliError> {
-    let format = args.format;
-    let target = Target::check(args.output)?;
+    let format = args.report.format;
+    let target = Target::check(args.report.output.as_deref())?;
     watch(&target);
     let context = Context::new(host, machine_reason, &scenario);
 

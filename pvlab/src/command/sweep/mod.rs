@@ -80,7 +80,6 @@ pub(crate) fn run(args: &SimArgs) -> Result<u8, CliError> {
         return Err(NoEffect { option, why }.into());
     }
     let (jobs, target) = args.cells.start(Simulated::KIND)?;
-    let context = Context::new(host, asked.machine_reason, &scenario);
     let vcpus = scenario.vms[0].vcpus;
     let mut list = Vec::new();
     for &value in &sweep.values {
@@ -102,7 +101,7 @@ pub(crate) fn run(args: &SimArgs) -> Result<u8, CliError> {
             }
         }
     }
-    let (records, complete) = cells::records(&list, &context, jobs, None)?;
+    let (records, complete) = cells::records(&list, jobs, None)?;
     // Values that are not complete are left out.
     let of_value = asked.locks.len() * args.rounds;
     let points = sweep.values.iter().zip(records.chunks_exact(of_value));
@@ -112,7 +111,7 @@ pub(crate) fn run(args: &SimArgs) -> Result<u8, CliError> {
     let done = points.len();
     if done > 0 {
         let report = SweepReport {
-            context,
+            context: Context::new(host, asked.machine_reason, &scenario),
             parameter: name,
             unit: sweep.parameter.unit.symbol(),
             rounds: args.rounds,

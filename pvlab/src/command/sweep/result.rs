@@ -64,12 +64,9 @@ impl Sweep {
                 .map(|value| parameter.parse(value.trim()))
                 .collect::<Result<_, _>>()?,
             Some((from, rest)) => {
-                let mut parts = rest.split(':');
-                let (to, scale, count) = match (parts.next(), parts.next(), parts.next()) {
-                    (Some(to), Some(scale), Some(count)) if parts.next().is_none() => {
-                        (to, scale, count)
-                    }
-                    _ => return Err(form()),
+                let parts: Vec<_> = rest.split(':').collect();
+                let &[to, scale, count] = &parts[..] else {
+                    return Err(form());
                 };
                 let (from, to) = (parameter.parse(from.trim())?, parameter.parse(to.trim())?);
                 let count: usize = count.trim().parse().map_err(|_| form())?;
@@ -153,10 +150,7 @@ pub(crate) struct LockAt {
 impl Point {
     /// From the records of all locks, `rounds` of each.
     pub(crate) fn new(value: f64, records: &[Record], rounds: usize) -> Self {
-        let rate = |record: &Record| {
-            let vm = record.vms.first();
-            vm.map_or(0.0, |vm| Run::of(record, vm).throughput())
-        };
+        let rate = |record: &Record| Run::first(record).map_or(0.0, |run| run.throughput());
         let of_lock = |records: &[Record]| records.iter().map(rate).collect::<Vec<_>>();
         let first = of_lock(&records[..rounds]);
         let locks = records.chunks_exact(rounds).map(|records| {

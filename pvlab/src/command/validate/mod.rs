@@ -15,7 +15,7 @@ use crate::options::lock::{LockArg, LockParser};
 use crate::options::machine::{MachineArg, MachineParser, MachineUsage};
 use crate::options::numbers::{Each, rounds};
 use crate::options::times::nonzero_duration;
-use crate::record::{Context, Record};
+use crate::record::Context;
 use crate::report::{Report, headline};
 use crate::scenario::{Length, Scenario, Simulated, VmSpec};
 use clap::Args;
@@ -62,13 +62,13 @@ pub(crate) fn run(args: &ValidateArgs) -> Result<u8, CliError> {
         }
         .into());
     };
-    let simulated = Simulated {
+    let twin_machine = Simulated {
         preset: against.clone(),
         set: args.cells.common.base.machine.set.clone(),
         rules: Vec::new(),
     };
     let mut common = args.cells.common.clone();
-    effect::check_assignments(&simulated, &common.placement)?;
+    effect::check_assignments(&twin_machine, &common.placement)?;
     common.base.machine.set.clear();
     let most = args.vcpus.iter().copied().max();
     let guests = Guests::Alternatives {
@@ -82,50 +82,40 @@ pub(crate) fn run(args: &ValidateArgs) -> Result<u8, CliError> {
         return Err(MachineUsage::OnlyReal("pvlab validate --machine").into());
     }
     let (jobs, target) = args.cells.start(Simulated::KIND)?;
-    let context = Context::new(host, asked.machine_reason, &scenario);
     let places: Vec<_> = (asked.locks.iter())
         .flat_map(|&lock| args.vcpus.iter().map(move |&vcpus| (lock, vcpus)))
         .collect();
     // Round after round, so that what changes on the host in the meantime changes for all alike.
-    let mut real_cells = Vec::new();
-    let mut simulated_cells = Vec::new();
-    for round in 0..args.rounds {
+    let mut real = Vec::new();
+    let mut simulated = Vec::new();
+    for round in 1..=args.rounds {
         for &(lock, vcpus) in &places {
-            let real = Scenario {
+            let scenario = Scenario {
                 vms: vec![VmSpec { lock, vcpus }],
                 ..scenario.clone()
             };
-            let name = format!(
-                "{lock} at {vcpus} vCPUs, round {}/{}",
-                round + 1,
-                args.rounds
-            );
-            let twin = twin(&real, simulated.clone(), args.duration).in_round(round);
-            simulated_cells.push(Cell {
+            let name = format!("{lock} at {vcpus} vCPUs, round {round}/{}", args.rounds);
+            let twin = twin(&scenario, twin_machine.clone(), args.duration);
+            simulated.push(Cell {
                 name: format!("{name}, simulated"),
-                scenario: twin,
+                scenario: twin.in_round(round - 1),
             });
-            real_cells.push(Cell {
-                name,
-                scenario: real,
-            });
+            real.push(Cell { name, scenario });
         }
     }
     let mut sides = Vec::new();
-    for (cells, jobs, expected) in [
-        (real_cells, 1, scenario.expected()),
-        (simulated_cells, jobs, None),
-    ] {
-        let (records, complete) = cells::records(&cells, &context, jobs, expected)?;
+    for (cells, jobs, expected) in [(real, 1, scenario.expected()), (simulated, jobs, None)] {
+        let (records, complete) = cells::records(&cells, jobs, expected)?;
         if !complete {
             return Ok(interrupted("interrupted: there is nothing to report"));
         }
-        sides.push(by_place(records, places.len()));
+        sides.push(records);
     }
-    let cpus = scenario.cpus.len();
     let cells = places.iter().enumerate().map(|(place, &(lock, vcpus))| {
-        ValidationCell::new(lock, vcpus, cpus, &sides[0][place], &sides[1][place])
+        let rounds = |side: usize| sides[side].iter().skip(place).step_by(places.len());
+        ValidationCell::new(lock, vcpus, scenario.cpus.len(), rounds(0), rounds(1))
     });
+    let context = Context::new(host, asked.machine_reason, &scenario);
     let report = ValidateReport {
         cells: cells.collect(),
         first_line: headline(&context, &scenario),
@@ -138,13 +128,4 @@ pub(crate) fn run(args: &ValidateArgs) -> Result<u8, CliError> {
     };
     target.write(&report.render(args.cells.report.format))?;
     Ok(DONE)
-}
-
-/// The records of each of `places` cells, of all rounds.
-fn by_place(records: Vec<Record>, places: usize) -> Vec<Vec<Record>> {
-    let mut of_places = vec![Vec::new(); places];
-    for (number, record) in records.into_iter().enumerate() {
-        of_places[number % places].push(record);
-    }
-    of_places
 }

@@ -60,11 +60,8 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    fn of(records: &[Record]) -> Self {
-        let runs: Vec<_> = records
-            .iter()
-            .filter_map(|record| Some(Run::of(record, record.vms.first()?)))
-            .collect();
+    fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
+        let runs: Vec<_> = records.into_iter().filter_map(Run::first).collect();
         let rates: Vec<_> = runs.iter().map(Run::throughput).collect();
         let summary = Summary::of(&runs);
         let (interval, interval_is) = stats::rounds_interval(&rates).unzip();
@@ -81,12 +78,12 @@ impl Side {
 
 impl ValidationCell {
     /// From the records of both machines; `cpus`: on that many CPUs.
-    pub(crate) fn new(
+    pub(crate) fn new<'a>(
         lock: Lock,
         vcpus: usize,
         cpus: usize,
-        real: &[Record],
-        simulated: &[Record],
+        real: impl IntoIterator<Item = &'a Record>,
+        simulated: impl IntoIterator<Item = &'a Record>,
     ) -> Self {
         let (real, simulated) = (Side::of(real), Side::of(simulated));
         let ratio = simulated.acquisitions_per_s / real.acquisitions_per_s;

@@ -23,8 +23,10 @@ pub(crate) fn not_as_asked(scenario: &Scenario, summary: &Summary) -> Vec<(&'sta
         (asked > 0.0 && off.abs() > (limit * asked).max(no_matter)).then_some(off)
     };
     let mut texts = Vec::new();
-    if scenario.bench.is_none()
-        && let Some(achieved) = summary.critical_ns
+    if scenario.bench.is_some() {
+        return texts;
+    }
+    if let Some(achieved) = summary.critical_ns
         && let Some(off) = off(work.critical.ns(), achieved, OFF_NS)
     {
         let apart = summary
@@ -53,8 +55,7 @@ pub(crate) fn not_as_asked(scenario: &Scenario, summary: &Summary) -> Vec<(&'sta
         ));
     }
     // The mean of a few random lengths is not theirs.
-    if scenario.bench.is_none()
-        && work.outside_spread == Spread::Fixed
+    if work.outside_spread == Spread::Fixed
         && let Some(achieved) = summary.outside_ns
         && off(
             work.outside.ns(),
