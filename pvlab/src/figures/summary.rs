@@ -64,7 +64,6 @@ pub(crate) struct Summary {
     pub whole_s: f64,
     /// Acquisitions until the last vCPU was done.
     pub whole_acquisitions: u64,
-    /// Whether the lock excluded.
     pub exclusion: Exclusion,
     /// Times a vCPU saw another one inside, in the whole of the runs, if it was looked.
     pub violations: Option<u64>,
@@ -79,19 +78,15 @@ pub(crate) struct Summary {
     pub wait_ns: Option<WaitNs>,
     /// vCPUs that starved, in whichever run.
     pub starving: Vec<Starving>,
-    /// Acquisitions.
     pub acquisitions: u64,
     /// Acquisitions that were made in a context that had interrupted another.
     pub nested: u64,
     /// Acquisitions that found the lock taken.
     pub contended: u64,
-    /// Halts.
     pub halts: u64,
-    /// Kicks.
     pub kicks: u64,
     /// Queued waiters that woke without having become queue head.
     pub spurious_wakes: u64,
-    /// Directed yields.
     pub yields: u64,
     /// Those of them that gave nothing.
     pub futile_yields: u64,

@@ -16,7 +16,6 @@ use serde::Serialize;
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "schema", rename = "pvlab.compare/1")]
 pub(crate) struct Comparison {
-    /// Where it was run.
     #[serde(flatten)]
     pub context: Context,
     /// What was compared.
@@ -24,11 +23,8 @@ pub(crate) struct Comparison {
     pub plan: Plan,
     /// The lock that the others are compared with.
     pub baseline: Lock,
-    /// How it ended.
     pub ended: Ended,
-    /// Complete rounds.
     pub rounds_done: usize,
-    /// Whether all locks excluded.
     pub exclusion: Exclusion,
     /// How each of the plan's locks waits; one named again is not told of again.
     pub slow_paths: Vec<SlowPath>,
