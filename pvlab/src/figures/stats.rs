@@ -161,12 +161,12 @@ mod tests {
     #[test]
     fn medians() {
         assert_eq!(median([0.0; 0]), None);
-        assert_eq!(median(&[3.0]), Some(3.0));
-        assert_eq!(median(&[9.0, 1.0, 5.0]), Some(5.0));
-        assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), Some(2.5));
+        assert_eq!(median([3.0]), Some(3.0));
+        assert_eq!(median([9.0, 1.0, 5.0]), Some(5.0));
+        assert_eq!(median([4.0, 1.0, 3.0, 2.0]), Some(2.5));
         let inf = f64::INFINITY;
-        assert_eq!(median(&[1.0, inf, inf, inf]), Some(inf));
-        assert_eq!(median(&[1.0, 2.0, 3.0, inf]), Some(2.5));
+        assert_eq!(median([1.0, inf, inf, inf]), Some(inf));
+        assert_eq!(median([1.0, 2.0, 3.0, inf]), Some(2.5));
     }
 
     #[test]
