@@ -73,6 +73,11 @@ pub fn time(ns: f64) -> String {
     format!("{ns:.0} ns")
 }
 
+/// A whole number of nanoseconds, likewise.
+pub fn nanos(ns: u64) -> String {
+    time(ns as f64)
+}
+
 /// A ratio: `19900`, `4.20`, `0.0502`, `0.000050`.
 pub fn ratio(ratio: f64) -> String {
     match ratio {
@@ -106,6 +111,12 @@ pub fn or_dash<T>(value: Option<T>, format: impl FnOnce(T) -> String) -> String 
 /// A figure, or that it is unknown, which is not 0.
 pub fn or_unknown<T>(value: Option<T>, format: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "unknown".to_owned(), format)
+}
+
+/// `3, 0, 1`.
+pub fn listed(parts: impl IntoIterator<Item = impl ToString>) -> String {
+    let parts: Vec<_> = parts.into_iter().map(|part| part.to_string()).collect();
+    parts.join(", ")
 }
 
 /// `1 vCPU`, `2 vCPUs`.

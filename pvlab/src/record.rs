@@ -4,6 +4,7 @@ use crate::host::Host;
 use crate::host::limits::Limits;
 pub use crate::machine::Unknown;
 use crate::scenario::Scenario;
+use crate::trace::account::Account;
 use abi::Counter;
 use abi::hist::{BUCKETS, bucket_values};
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,9 @@ pub struct Record {
     /// Where it was run, and why there; files and reports for programs have that beside the record.
     #[serde(skip)]
     pub context: Context,
+    /// Of a traced run: what its waiting was spent on, which reports have beside the record, too.
+    #[serde(skip)]
+    pub account: Option<Account>,
     /// What was run.
     pub scenario: Scenario,
     /// How the start of the measurement was chosen.
@@ -31,7 +35,6 @@ pub struct Record {
     /// From the launch of the run to the first acquisition, ms; `None` if there was none.
     pub first_acquisition_ms: Option<f64>,
     /// What else happened on the host; `None` of a simulated machine.
-    #[serde(default)]
     pub surroundings: Option<Surroundings>,
     /// What could not be found out.
     #[serde(default)]
@@ -42,28 +45,33 @@ pub struct Record {
     #[serde(default)]
     pub control_plane: String,
     /// What work, and looking at it, was found to cost before the run, if that was found out.
-    #[serde(default)]
     pub calibration: Option<Calibration>,
     /// One for each VM of the scenario.
     pub vms: Vec<VmRecord>,
 }
 
-/// Where it was run, and why there.
-#[derive(Clone, Debug, Default)]
+/// Where it was run, and why there, as every report for programs says it.
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Context {
-    /// The host, unless the machine is simulated: it has no part in the figures then.
-    pub host: Option<Host>,
+    /// The machine's name.
+    pub machine: String,
+    /// Whether it is simulated.
+    pub simulated: bool,
     /// Why that machine was chosen, or what it is.
     pub machine_reason: String,
+    /// The host, unless the machine is simulated: it has no part in the figures then.
+    pub host: Option<Host>,
 }
 
 impl Context {
     /// Where the scenario is run, by this host.
     pub fn new(host: Host, machine_reason: String, scenario: &Scenario) -> Self {
-        let real = !scenario.machine.is_simulated();
+        let simulated = scenario.machine.is_simulated();
         Self {
-            host: real.then_some(host),
+            machine: scenario.machine_name(),
+            simulated,
             machine_reason,
+            host: (!simulated).then_some(host),
         }
     }
 }
@@ -203,7 +211,6 @@ pub struct VmRecord {
     pub probe_ns: Option<f64>,
     /// Share of the most used lock in the exclusive acquisitions, over the whole run including the
     /// warm-up; `None` if there is one lock, or no such acquisition.
-    #[serde(default)]
     pub most_used_lock: Option<f64>,
     /// Whether the machine was seen to tell which vCPUs are preempted, so that locks could ask.
     #[serde(default)]
@@ -213,7 +220,6 @@ pub struct VmRecord {
     pub clock_khz: u64,
     /// Where a fixed number of acquisitions was asked for: from the start until the first vCPU had made
     /// its acquisitions, s; `None` if none had when the run was interrupted.
-    #[serde(default)]
     pub first_done_s: Option<f64>,
     /// How long waiters spun before they halted, where that was given as a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -296,16 +302,14 @@ pub struct VcpuRecord {
     pub whole: Figures,
     /// What it did until the first vCPU of its VM had made its fixed number of acquisitions, so that all
     /// were at work; what was begun by then counts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub all_at_work: Option<Figures>,
     /// When it had made its fixed number of acquisitions, s after the start.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub finished_s: Option<f64>,
     /// Its critical sections as they were found to be, ns, if any was seen in the measurement.
-    #[serde(default)]
     pub critical_ns: Option<f64>,
     /// What is between two of its acquisitions, likewise.
-    #[serde(default)]
     pub outside_ns: Option<f64>,
     /// CPU time of its thread, ns; `None`: unknown, here as below.
     pub cpu_ns: Option<u64>,
@@ -328,10 +332,9 @@ pub struct Figures {
     /// Counters by name (see [`Counter::name`]); zeros are left out.
     pub counters: BTreeMap<String, u64>,
     /// How long acquisitions waited that were not for reading, if they were timed.
-    #[serde(default)]
     pub waits: Option<Waits>,
     /// How long those for reading waited, if they were timed and it was to make any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub read_waits: Option<Waits>,
 }
 
@@ -380,7 +383,6 @@ pub struct Waits {
     /// The longest wait, ns; includes one that was still going on at the end.
     pub max_ns: u64,
     /// The length so far, ns, of a wait that was still going on at the end. It is in no bucket.
-    #[serde(default)]
     pub cut_off_ns: Option<u64>,
 }
 

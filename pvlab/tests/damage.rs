@@ -140,7 +140,7 @@ fn no_damage_of_a_trace_makes_its_account_panic_or_take_much_memory() {
             write(&file, format, &events, end(u64::MAX)).unwrap();
             let good = fs::read(&file).unwrap();
             for seed in 0..most {
-                let mut random = Random(seed);
+                let mut random = Random::new(seed);
                 let bytes = match std::str::from_utf8(&good) {
                     Ok(text) => change_text(text, &mut random).into_bytes(),
                     Err(_) => {
@@ -248,7 +248,7 @@ fn no_damage_of_a_preset_makes_its_reader_panic() {
     let good = sim::presets::text("here").unwrap();
     let (mut refused, mut read) = (0, 0);
     for seed in 0..1_500 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let bad = change_text(good, &mut random);
         println!("seed {seed}");
         match sim::Spec::from_toml(&bad) {
@@ -389,7 +389,7 @@ fn schedule_files_go_through_the_limits_of_options() {
     // Whatever else is wrong with it, it is told.
     let mut refused = 0;
     for seed in 0..40 {
-        fs::write(&file, change_text(&good, &mut Random(seed))).unwrap();
+        fs::write(&file, change_text(&good, &mut Random::new(seed))).unwrap();
         let output = command("replay").arg(&file).output().unwrap();
         println!("seed {seed}: {}", stderr(&output));
         let code = output.status.code().expect("it ends by itself");

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// The folders and files of `src`, each of which imports only what stands before it.
 const ORDER: [&str; 13] = [
-    "ending", "host", "human", "publish", "machine", "scenario", "record", "trace", "session",
+    "ending", "host", "human", "publish", "machine", "scenario", "trace", "record", "session",
     "figures", "report", "options", "command",
 ];
 

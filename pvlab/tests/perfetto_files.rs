@@ -343,7 +343,7 @@ fn no_damage_makes_the_reader_panic() {
         write(&file.0, format, &events, end(u64::MAX)).unwrap();
         let good = std::fs::read(&file.0).unwrap();
         for seed in 0..1_500 {
-            let mut random = Random(seed);
+            let mut random = Random::new(seed);
             let mut bytes = good.clone();
             for _ in 0..=random.below(8) {
                 let place = random.below(bytes.len() as u64) as usize;

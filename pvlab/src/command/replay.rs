@@ -33,8 +33,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<u8, CliError> {
         &How {
             stat_interval: None,
             live: false,
-            format: args.report.format,
-            output: args.report.output.as_deref(),
+            report: &args.report,
         },
     )
 }

@@ -1,13 +1,14 @@
 //! Tests of whole reports, from records made up.
 
-use super::compare::report::CompareReport;
+use super::compare::plan::fixture::plan;
 use super::compare::result::Comparison;
 use super::run::live::interval_lines;
 use super::run::report::RunReport;
 use crate::figures::fixture;
 use crate::host::Host;
 use crate::record::{Context, Ended, Record, Waits};
-use crate::report::Format;
+use crate::report::fixture::undocumented;
+use crate::report::{Format, Report};
 use crate::scenario::Mix;
 use abi::Counter;
 use pvlock::{LockEvent, LockKind};
@@ -19,32 +20,32 @@ fn context() -> Context {
     host.hypervisor = Some(true);
     host.kvm.vendor = Some("kvm_pvm".into());
     host.kvm.halt_poll_ns = Some(0);
-    Context {
-        host: Some(host),
-        machine_reason: "PVM, page-table based".into(),
+    let scenario = fixture::scenario(LockKind::Tas);
+    Context::new(host, "PVM, page-table based".into(), &scenario)
+}
+
+fn record(lock: LockKind, acquisitions: u64) -> Record {
+    Record {
+        context: context(),
+        ..fixture::record(lock, acquisitions)
     }
 }
 
-fn comparison() -> CompareReport {
+fn comparison() -> Comparison {
     use LockKind::{PvQSpinLock, QSpinLock};
-    let rounds: Vec<Vec<Record>> = [(153, 3_050_000), (150, 3_100_000), (160, 3_000_001)]
-        .map(|(native, pv)| {
-            vec![
-                fixture::record(QSpinLock, native),
-                fixture::record(PvQSpinLock, pv),
-            ]
-        })
-        .to_vec();
-    let plan = super::compare::plan::fixture::plan(&[QSpinLock, PvQSpinLock], 0);
-    let comparison = Comparison::new(plan, &rounds, Ended::Complete, None);
-    CompareReport::new(context(), comparison, Vec::new())
+    let rounds = [(153, 3_050_000), (150, 3_100_000), (160, 3_000_001)]
+        .map(|(native, pv)| vec![record(QSpinLock, native), record(PvQSpinLock, pv)]);
+    let plan = plan(&[QSpinLock, PvQSpinLock], 0);
+    Comparison::new(plan, &rounds, Ended::Complete, None)
 }
 
-fn run() -> RunReport {
-    RunReport::new(Record {
-        context: context(),
-        ..fixture::record(LockKind::PvQSpinLock, 1000)
-    })
+fn run() -> Record {
+    record(LockKind::PvQSpinLock, 1000)
+}
+
+/// The report of a run.
+fn render(record: &Record, format: Format) -> String {
+    RunReport::new(record).render(format)
 }
 
 /// Two readers and two writers, of whom one never writes.
@@ -115,12 +116,11 @@ fn json_of_a_comparison_has_the_promised_shape() {
 
 #[test]
 fn json_of_a_run_carries_the_record_so_that_it_can_be_run_again() {
-    let report = run();
-    let json = json(&report.render(Format::Json, true));
+    let json = json(&render(&run(), Format::Json));
     assert_eq!(json["schema"], "pvlab.run/1");
     assert_eq!(json["exclusion"], "held");
     let record: Record = serde_json::from_value(json["record"].clone()).unwrap();
-    assert_eq!(record.scenario, report.record.scenario);
+    assert_eq!(record.scenario, run().scenario);
     assert_eq!(json["summaries"][0]["acquisitions"], 1000);
 }
 
@@ -128,7 +128,7 @@ fn json_of_a_run_carries_the_record_so_that_it_can_be_run_again() {
 fn tables_begin_with_the_machine_and_fit_a_mail() {
     for text in [
         comparison().render(Format::Table),
-        run().render(Format::Table, true),
+        render(&run(), Format::Table),
     ] {
         assert!(text.starts_with("machine: kvm (PVM, page-table based), 2 vCPUs on CPUs 0-1"));
         assert!(text.is_ascii());
@@ -139,7 +139,10 @@ fn tables_begin_with_the_machine_and_fit_a_mail() {
             assert!(line.len() <= 100, "{} columns: {line}", line.len());
         }
     }
-    assert!(!run().render(Format::Table, false).contains("machine: kvm"));
+    let run = run();
+    let mut report = RunReport::new(&run);
+    report.first_line = false;
+    assert!(!report.render(Format::Table).contains("machine: kvm"));
 }
 
 #[test]
@@ -164,7 +167,7 @@ fn tables_are_readable_and_have_units() {
 fn csv_has_as_many_cells_in_each_row_as_in_its_header() {
     for text in [
         comparison().render(Format::Csv),
-        run().render(Format::Csv, true),
+        render(&run(), Format::Csv),
     ] {
         let cells = |line: &str| line.split(',').count();
         let mut lines = text.lines();
@@ -196,21 +199,12 @@ fn markdown_has_tables() {
 fn a_broken_lock_is_cried_out_and_written_down() {
     let mut record = fixture::record(LockKind::Busted, 1000);
     record.vms[0].exclusion.entries = Some(999);
-    let report = RunReport::new(record.clone());
-    assert!(
-        report
-            .exclusion_broken()
-            .unwrap()
-            .contains("BROKEN by lock 'busted'")
-    );
-    assert_eq!(
-        json(&report.render(Format::Json, true))["exclusion"],
-        "broken"
-    );
+    let cry = RunReport::new(&record).exclusion_broken().unwrap();
+    assert!(cry.contains("BROKEN by lock 'busted'"));
+    assert_eq!(json(&render(&record, Format::Json))["exclusion"], "broken");
 
-    let plan = super::compare::plan::fixture::plan(&[LockKind::Tas, LockKind::Busted], 0);
-    let comparison = Comparison::new(plan, &[], Ended::ExclusionBroken, Some(&(1, record)));
-    let report = CompareReport::new(context(), comparison, Vec::new());
+    let plan = plan(&[LockKind::Tas, LockKind::Busted], 0);
+    let report = Comparison::new(plan, &[], Ended::ExclusionBroken, Some(&(1, record)));
     assert!(report.exclusion_broken().is_some());
     let json = json(&report.render(Format::Json));
     assert_eq!(json["exclusion"], "broken");
@@ -226,10 +220,8 @@ fn a_broken_lock_is_cried_out_and_written_down() {
 fn starvation_has_no_ratio_in_tables_and_null_in_json() {
     let mut record = fixture::record(LockKind::Tas, 1000);
     record.vms = vec![fixture::vm("tas", &[1000, 0])];
-    let rounds = vec![vec![record.clone()], vec![record]];
-    let plan = super::compare::plan::fixture::plan(&[LockKind::Tas], 0);
-    let comparison = Comparison::new(plan, &rounds, Ended::Complete, None);
-    let report = CompareReport::new(context(), comparison, Vec::new());
+    let rounds = vec![vec![record]; 2];
+    let report = Comparison::new(plan(&[LockKind::Tas], 0), &rounds, Ended::Complete, None);
     assert!(report.render(Format::Table).contains(" none "));
     let json = json(&report.render(Format::Json));
     assert_eq!(json["results"][0]["fairness"]["max_over_min"], Value::Null);
@@ -271,43 +263,27 @@ fn interval_lines_name_the_vm_and_units() {
     }
 }
 
-/// Every key of the JSON, but not the names of things that are counted.
-fn keys(json: &Value, found: &mut Vec<String>) {
-    match json {
-        Value::Object(fields) => {
-            for (key, value) in fields {
-                found.push(key.clone());
-                if !["events", "exits", "kvm", "counters"].contains(&key.as_str()) {
-                    keys(value, found);
-                }
-            }
-        }
-        Value::Array(items) => items.iter().for_each(|item| keys(item, found)),
-        _ => {}
-    }
-}
-
 #[test]
 fn every_field_is_documented() {
     let documentation = include_str!("../../../docs/json.md");
-    let mut names = Vec::new();
-    keys(&json(&comparison().render(Format::Json)), &mut names);
-    keys(&json(&run().render(Format::Json, true)), &mut names);
-    let shared = RunReport::new(shared());
-    keys(&json(&shared.render(Format::Json, true)), &mut names);
-    names.extend(LockEvent::ALL.iter().map(|event| event.name().to_owned()));
-    for name in names {
-        assert!(
-            documentation.contains(&format!("`{name}`")),
-            "{name} is not in docs/json.md"
-        );
+    let counted = ["events", "exits", "kvm", "counters"];
+    for text in [
+        comparison().render(Format::Json),
+        render(&run(), Format::Json),
+        render(&shared(), Format::Json),
+    ] {
+        let lacking = undocumented(&json(&text), documentation, &counted);
+        assert!(lacking.is_empty(), "{lacking:?} are not in docs/json.md");
+    }
+    for event in LockEvent::ALL {
+        let name = event.name();
+        assert!(documentation.contains(&format!("`{name}`")), "{name}");
     }
 }
 
 #[test]
 fn readers_and_writers_are_told_apart_in_every_format() {
-    let report = RunReport::new(shared());
-    let text = report.render(Format::Table, true);
+    let text = render(&shared(), Format::Table);
     for part in [
         "told of 2 NUMA nodes",
         "3 locks (skew 1.5), 2 readers of each VM, 3 contexts of each vCPU",
@@ -323,7 +299,7 @@ fn readers_and_writers_are_told_apart_in_every_format() {
     let table = text.lines().filter(|line| line.contains(" | "));
     assert!(table.clone().all(|line| line.len() <= 100), "{text}");
 
-    let json = json(&report.render(Format::Json, true));
+    let json = json(&render(&shared(), Format::Json));
     let summary = &json["summaries"][0];
     assert_eq!(summary["fairness"]["jain"], Value::Null);
     let sharing = &summary["sharing"];
@@ -333,14 +309,10 @@ fn readers_and_writers_are_told_apart_in_every_format() {
     assert_eq!(sharing["writes"]["wait_ns"]["max"], 100);
     assert!(sharing["reads"]["fairness"]["jain"].as_f64().unwrap() > 0.99);
 
-    let plan = super::compare::plan::fixture::plan(&[LockKind::RwLock], 0);
     let rounds = [vec![shared()], vec![shared()]];
-    let comparison = Comparison::new(plan, &rounds, Ended::Complete, None);
-    let report = CompareReport::new(context(), comparison, Vec::new());
-    for text in [
-        RunReport::new(shared()).render(Format::Csv, true),
-        report.render(Format::Csv),
-    ] {
+    let plan = plan(&[LockKind::RwLock], 0);
+    let report = Comparison::new(plan, &rounds, Ended::Complete, None);
+    for text in [render(&shared(), Format::Csv), report.render(Format::Csv)] {
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
         let column = rows[0].iter().position(|name| *name == "write_wait_max_ns");
         // The second vCPU writes; a comparison has one row.
@@ -352,7 +324,7 @@ fn readers_and_writers_are_told_apart_in_every_format() {
 
 #[test]
 fn a_placement_is_told_as_it_is_typed() {
-    let mut scenario = run().record.scenario.clone();
+    let mut scenario = run().scenario;
     scenario.placement = crate::scenario::Placement::Map(vec![0, 0, 0, 1]);
     let line = crate::report::headline(&context(), &scenario);
     assert!(line.ends_with("pinned as 0,0,0,1"), "{line}");

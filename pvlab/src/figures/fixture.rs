@@ -1,9 +1,10 @@
 //! Records made up for tests.
 
+use super::Run;
 use crate::record::{
     Context, ExclusionCheck, Figures, Record, Start, StartReason, VcpuRecord, VmRecord, Waits,
 };
-use crate::scenario::{Length, MachineKind, Scenario, VmSpec, WorkTime};
+use crate::scenario::{Length, MachineKind, Mix, Scenario, VmSpec, WorkTime};
 use abi::Counter;
 use abi::hist::bucket_of;
 use pvlock::{LockEvent, LockKind};
@@ -24,26 +25,47 @@ pub(crate) fn scenario(lock: LockKind) -> Scenario {
     scenario
 }
 
+/// Waits of that length, ns, and number each, on a clock of 1 GHz, whose ticks are nanoseconds.
+pub(crate) fn waits(values: &[(u64, u64)], max_ns: u64) -> Waits {
+    let values = values.iter();
+    Waits {
+        buckets: values
+            .map(|&(ns, n)| (u16::try_from(bucket_of(ns)).unwrap(), n))
+            .collect(),
+        khz: 1_000_000,
+        max_ns,
+        cut_off_ns: None,
+    }
+}
+
+/// What a vCPU has counted.
+pub(crate) fn counters(counts: &[(Counter, u64)]) -> BTreeMap<String, u64> {
+    let counts = counts.iter().filter(|(_, n)| *n > 0);
+    counts
+        .map(|(counter, n)| (counter.name().to_owned(), *n))
+        .collect()
+}
+
+/// That VM's part of a run of a second.
+pub(crate) fn run(vm: &VmRecord, mix: Mix) -> Run<'_> {
+    Run {
+        vm,
+        measured_s: 1.0,
+        mix,
+    }
+}
+
 /// A VM whose vCPUs made that many acquisitions; half of them contended, each waited for 100 ns.
 pub(crate) fn vm(lock: &str, acquisitions: &[u64]) -> VmRecord {
     let total = acquisitions.iter().sum();
     let vcpus = acquisitions.iter().enumerate().map(|(i, &n)| VcpuRecord {
         cpu: Some(i % 2),
         whole: Figures {
-            counters: [
+            counters: counters(&[
                 (Counter::Acquisitions, n),
                 (Counter::Lock(LockEvent::Contended), n / 2),
-            ]
-            .into_iter()
-            .filter(|(_, n)| *n > 0)
-            .map(|(counter, n)| (counter.name().to_owned(), n))
-            .collect(),
-            waits: Some(Waits {
-                buckets: vec![(u16::try_from(bucket_of(100)).unwrap(), n)],
-                khz: 1_000_000,
-                max_ns: 100,
-                cut_off_ns: None,
-            }),
+            ]),
+            waits: Some(waits(&[(100, n)], 100)),
             read_waits: None,
         },
         cpu_ns: Some(0),
@@ -78,6 +100,7 @@ pub(crate) fn record(lock: LockKind, acquisitions: u64) -> Record {
     let half = acquisitions / 2;
     Record {
         context: Context::default(),
+        account: None,
         scenario: scenario(lock),
         start: Start {
             warm_up_ms: 300.0,

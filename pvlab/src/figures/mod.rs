@@ -16,7 +16,7 @@ pub(crate) use bistable::Bistable;
 pub(crate) use run::{Fairness, Run};
 pub(crate) use sharing::Side;
 pub(crate) use starving::starves;
-pub(crate) use summary::{Exclusion, Summary};
+pub(crate) use summary::{Exclusion, Summary, range};
 pub(crate) use waits::WaitNs;
 pub(crate) use warning::Warning;
 pub(crate) use warning::{

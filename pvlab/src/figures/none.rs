@@ -34,14 +34,10 @@ pub(crate) fn ends<S: Serializer>(
 
 /// The median of ratios; 0 where it would be made of one that rests on no acquisition, NaN of none.
 pub(crate) fn median_ratio(ratios: &[f64]) -> f64 {
-    let mut known: Vec<f64> = ratios.iter().copied().filter(|r| !r.is_nan()).collect();
-    known.sort_unstable_by(f64::total_cmp);
-    let lower = known
-        .len()
-        .checked_sub(1)
-        .map_or(0.0, |last| known[last / 2]);
-    match median(&known) {
-        Some(_) if lower == 0.0 => 0.0,
+    let known = ratios.iter().filter(|ratio| !ratio.is_nan());
+    let nothing = known.clone().filter(|ratio| **ratio == 0.0).count();
+    match median(known.clone()) {
+        Some(_) if 2 * nothing >= known.count() => 0.0,
         Some(median) => median,
         None => f64::NAN,
     }

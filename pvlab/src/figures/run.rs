@@ -1,5 +1,6 @@
 //! What figures are made of: one VM's part of one run.
 
+use super::stats;
 use crate::record::{Record, VmRecord};
 use crate::scenario::Mix;
 use abi::Counter;
@@ -26,6 +27,11 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// The part of the first VM, the only one in series of runs.
+    pub(crate) fn first(record: &'a Record) -> Option<Self> {
+        Some(Self::of(record, record.vms.first()?))
+    }
+
     /// Acquisitions per second of all vCPUs.
     pub(crate) fn throughput(&self) -> f64 {
         self.per_second(self.vm.total(Counter::Acquisitions) as f64)
@@ -49,20 +55,33 @@ impl<'a> Run<'a> {
 
     /// Each vCPU's acquisitions.
     pub(super) fn shares(&self) -> Vec<f64> {
-        self.vm
-            .vcpus
-            .iter()
+        let vcpus = self.vm.vcpus.iter();
+        vcpus
             .map(|vcpu| vcpu.counter(Counter::Acquisitions) as f64)
             .collect()
     }
 }
 
 /// How evenly vCPUs got the lock.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Fairness {
     /// Jain's index over the vCPUs' acquisitions, median over the runs.
     pub jain: Option<f64>,
     /// Most acquisitions of a vCPU over the least, median over the runs; infinite (null in JSON)
     /// if a vCPU had none.
     pub max_over_min: Option<f64>,
+}
+
+impl Fairness {
+    /// Of the acquisitions of each vCPU in each run. Fairness is a matter of each run: which vCPU is starved
+    /// changes from run to run, and sums over the runs would hide it.
+    pub(super) fn of(runs: &[Vec<f64>]) -> Self {
+        let typical = |index: fn(&[f64]) -> Option<f64>| {
+            stats::median(runs.iter().filter_map(|shares| index(shares)))
+        };
+        Self {
+            jain: typical(stats::jain),
+            max_over_min: typical(stats::max_over_min),
+        }
+    }
 }

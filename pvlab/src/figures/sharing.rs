@@ -2,7 +2,6 @@
 //! says little about either.
 
 use super::run::{Fairness, Run};
-use super::stats;
 use super::waits::WaitNs;
 use crate::record::VcpuRecord;
 use crate::scenario::Mix;
@@ -87,10 +86,12 @@ fn side(runs: &[Run<'_>], reads: bool) -> Side {
         acquisitions,
         share: (total > 0).then(|| acquisitions as f64 / total as f64),
         share_asked: asked,
-        fairness: Fairness {
-            jain: fairness(runs, reads, stats::jain),
-            max_over_min: fairness(runs, reads, stats::max_over_min),
-        },
+        fairness: Fairness::of(
+            &runs
+                .iter()
+                .map(|&run| shares(run, reads))
+                .collect::<Vec<_>>(),
+        ),
         wait_ns: WaitNs::pooled(waits.filter_map(|(vcpu, _)| match reads {
             true => vcpu.read_waits(),
             false => vcpu.waits(),
@@ -126,13 +127,9 @@ fn count(vcpu: &VcpuRecord, reads: bool) -> u64 {
     }
 }
 
-fn fairness(runs: &[Run<'_>], reads: bool, index: fn(&[f64]) -> Option<f64>) -> Option<f64> {
-    let of_run = |&run| {
-        let members = members(run, reads);
-        let counts: Vec<f64> = members.map(|(vcpu, _)| count(vcpu, reads) as f64).collect();
-        index(&counts)
-    };
-    stats::median(&runs.iter().filter_map(of_run).collect::<Vec<_>>())
+fn shares(run: Run<'_>, reads: bool) -> Vec<f64> {
+    let members = members(run, reads);
+    members.map(|(vcpu, _)| count(vcpu, reads) as f64).collect()
 }
 
 /// vCPUs of that side that made no such acquisition, though others made some.
@@ -159,30 +156,20 @@ mod tests {
         let totals: Vec<u64> = counts.iter().map(|&(all, _)| all).collect();
         let mut vm = fixture::vm("rwlock", &totals);
         for (vcpu, &(_, reads)) in vm.vcpus.iter_mut().zip(counts) {
-            let name = Counter::Reads.name().to_owned();
-            vcpu.whole.counters.insert(name, reads);
+            let reads = fixture::counters(&[(Counter::Reads, reads)]);
+            vcpu.whole.counters.extend(reads);
         }
         vm
     }
 
     fn sharing(vm: &VmRecord, mix: Mix) -> Sharing {
-        let run = Run {
-            vm,
-            measured_s: 1.0,
-            mix,
-        };
-        Sharing::of(&[run]).unwrap()
+        Sharing::of(&[fixture::run(vm, mix)]).unwrap()
     }
 
     #[test]
     fn exclusive_runs_have_no_sides() {
         let vm = vm(&[(5, 0)]);
-        let run = Run {
-            vm: &vm,
-            measured_s: 1.0,
-            mix: Mix::Exclusive,
-        };
-        assert_eq!(Sharing::of(&[run]), None);
+        assert_eq!(Sharing::of(&[fixture::run(&vm, Mix::Exclusive)]), None);
     }
 
     #[test]

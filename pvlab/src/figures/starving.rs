@@ -66,12 +66,7 @@ mod tests {
 
     fn starving(acquisitions: &[u64]) -> Vec<usize> {
         let vm = fixture::vm("rwlock", acquisitions);
-        let run = Run {
-            vm: &vm,
-            measured_s: 1.0,
-            mix: Mix::Exclusive,
-        };
-        let all = Starving::of(&[run]);
+        let all = Starving::of(&[fixture::run(&vm, Mix::Exclusive)]);
         all.iter().map(|starving| starving.vcpu).collect()
     }
 

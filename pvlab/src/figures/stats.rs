@@ -5,37 +5,22 @@
 //! percentile bootstrap of so few rounds covers far less than it says: of the median of 2, 3 and 5
 //! rounds 63, 80 and 97 %. Where a round has no logarithm, only the range of the rounds can be told.
 
+use super::none::is_figure;
 use serde::Serialize;
+use std::borrow::Borrow;
 #[cfg(test)]
 use std::f64::consts::PI;
 
-/// An interval with 95 % confidence.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Bounds {
-    /// Lower end.
-    pub lo: f64,
-    /// Upper end.
-    pub hi: f64,
-}
-
 /// The median; `None` of nothing.
-pub(crate) fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
+pub(crate) fn median(values: impl IntoIterator<Item = impl Borrow<f64>>) -> Option<f64> {
+    let mut sorted: Vec<f64> = values.into_iter().map(|value| *value.borrow()).collect();
     sorted.sort_unstable_by(f64::total_cmp);
-    median_of_sorted(&sorted)
-}
-
-fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
     let upper = *sorted.get(sorted.len() / 2)?;
-    if sorted.len() % 2 == 1 {
-        return Some(upper);
-    }
-    let lower = sorted[sorted.len() / 2 - 1];
+    let lower = sorted[(sorted.len() - 1) / 2];
     // Equal ones first: the mean of two infinities of one sign is that infinity, not a NaN.
-    Some(if lower == upper {
-        upper
-    } else {
-        lower.midpoint(upper)
+    Some(match lower == upper {
+        true => upper,
+        false => lower.midpoint(upper),
     })
 }
 
@@ -66,39 +51,24 @@ pub(crate) fn in_words(interval: Option<Support>) -> &'static str {
 
 /// What rounds can support: Student's t on the logarithms, or their range where one of them is not above
 /// zero; `None` of less than two.
-pub(crate) fn rounds_interval(values: &[f64]) -> Option<(Bounds, Support)> {
+pub(crate) fn rounds_interval(values: &[f64]) -> Option<((f64, f64), Support)> {
     let n = values.len();
-    if let Some(interval) = ratio_interval(values) {
-        let support = Support {
-            method: "student_t_log",
-            level: Some(0.95),
-            n,
-        };
-        return Some((interval, support));
-    }
-    if n < 2 {
-        return None;
-    }
-    let interval = Bounds {
-        lo: values.iter().copied().fold(f64::INFINITY, f64::min),
-        hi: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+    let (interval, method, level) = match ratio_interval(values) {
+        Some(interval) => (interval, "student_t_log", Some(0.95)),
+        None if n < 2 => return None,
+        None => {
+            let lo = values.iter().copied().fold(f64::INFINITY, f64::min);
+            let hi = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            ((lo, hi), "range", None)
+        }
     };
-    let support = Support {
-        method: "range",
-        level: None,
-        n,
-    };
-    Some((interval, support))
+    Some((interval, Support { method, level, n }))
 }
 
-/// Bounds of the ratio that pairs of measurements have in common, from the ratios of the pairs:
+/// Bounds (95 %) of the ratio that pairs of measurements have in common, from the ratios of the pairs:
 /// Student's t on their logarithms. `None` of less than two, or if one is not above zero.
-pub(crate) fn ratio_interval(ratios: &[f64]) -> Option<Bounds> {
-    if ratios.len() < 2
-        || ratios
-            .iter()
-            .any(|&ratio| ratio <= 0.0 || !ratio.is_finite())
-    {
+fn ratio_interval(ratios: &[f64]) -> Option<(f64, f64)> {
+    if ratios.len() < 2 || !ratios.iter().copied().all(is_figure) {
         return None;
     }
     let n = ratios.len() as f64;
@@ -106,10 +76,7 @@ pub(crate) fn ratio_interval(ratios: &[f64]) -> Option<Bounds> {
     let mean = logs.iter().sum::<f64>() / n;
     let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (n - 1.0);
     let half = student_t(ratios.len() - 1) * (variance / n).sqrt();
-    Some(Bounds {
-        lo: (mean - half).exp(),
-        hi: (mean + half).exp(),
-    })
+    Some(((mean - half).exp(), (mean + half).exp()))
 }
 
 /// 97.5th percentile of Student's t distribution.
@@ -146,33 +113,30 @@ pub(crate) fn max_over_min(shares: &[f64]) -> Option<f64> {
     (max > 0.0).then(|| max / min)
 }
 
-/// SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014).
+#[cfg(test)]
+#[path = "../../../pvlock/tests/support/rng.rs"]
+mod rng;
+
+/// Random numbers of several distributions.
 #[cfg(test)]
 #[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
+pub(crate) struct Random(rng::Rng);
 
 #[cfg(test)]
 impl Random {
     /// A generator; the seed decides about everything it yields.
     pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(rng::Rng(seed))
     }
 
     /// 64 random bits.
     pub(crate) fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next()
     }
 
     /// A number below `bound`, which must not be 0.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
-        let product = u128::from(self.bits()) * bound as u128;
-        #[expect(clippy::cast_possible_truncation, reason = "less than `bound`")]
-        let below = (product >> 64) as usize;
-        below
+        self.0.below(bound)
     }
 
     /// A number from 0 to 1, neither of them included.
@@ -196,19 +160,19 @@ mod tests {
 
     #[test]
     fn medians() {
-        assert_eq!(median(&[]), None);
-        assert_eq!(median(&[3.0]), Some(3.0));
-        assert_eq!(median(&[9.0, 1.0, 5.0]), Some(5.0));
-        assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), Some(2.5));
+        assert_eq!(median([0.0; 0]), None);
+        assert_eq!(median([3.0]), Some(3.0));
+        assert_eq!(median([9.0, 1.0, 5.0]), Some(5.0));
+        assert_eq!(median([4.0, 1.0, 3.0, 2.0]), Some(2.5));
         let inf = f64::INFINITY;
-        assert_eq!(median(&[1.0, inf, inf, inf]), Some(inf));
-        assert_eq!(median(&[1.0, 2.0, 3.0, inf]), Some(2.5));
+        assert_eq!(median([1.0, inf, inf, inf]), Some(inf));
+        assert_eq!(median([1.0, 2.0, 3.0, inf]), Some(2.5));
     }
 
     #[test]
     fn rounds_without_a_logarithm_have_a_range_only() {
         let (interval, support) = rounds_interval(&[3.0, 0.0, 5.0]).unwrap();
-        assert_eq!(interval, Bounds { lo: 0.0, hi: 5.0 });
+        assert_eq!(interval, (0.0, 5.0));
         assert_eq!(
             (support.method, support.level, support.n),
             ("range", None, 3)
@@ -224,7 +188,7 @@ mod tests {
         let mut random = Random::new(n as u64);
         let covered = (0..STUDIES).filter(|_| {
             let rounds: Vec<f64> = (0..n).map(|_| 1e6 * noise(&mut random).exp()).collect();
-            let (Bounds { lo, hi }, _) = rounds_interval(&rounds).unwrap();
+            let ((lo, hi), _) = rounds_interval(&rounds).unwrap();
             lo <= 1e6 && 1e6 <= hi
         });
         u32::try_from(covered.count()).unwrap() * 1000 / STUDIES
@@ -250,20 +214,10 @@ mod tests {
 
     #[test]
     fn quantiles_of_student_agree_with_published_tables() {
-        for (degrees, t) in [
-            (1, 12.706),
-            (4, 2.7764),
-            (10, 2.2281),
-            (11, 2.2010),
-            (19, 2.0930),
-            (29, 2.0452),
-            (99, 1.9842),
-        ] {
-            assert!(
-                close(student_t(degrees), t),
-                "{degrees}: {}",
-                student_t(degrees)
-            );
+        let published = [12.706, 2.7764, 2.2281, 2.2010, 2.0930, 2.0452, 1.9842];
+        for (degrees, published) in [1, 4, 10, 11, 19, 29, 99].into_iter().zip(published) {
+            let t = student_t(degrees);
+            assert!(close(t, published), "{degrees}: {t}");
         }
     }
 
@@ -271,13 +225,15 @@ mod tests {
     /// are 2 * 2^(+-4.3027/sqrt 3) = 2 * 2^(+-2.48417).
     #[test]
     fn ratio_interval_by_hand() {
-        let interval = ratio_interval(&[1.0, 2.0, 4.0]).unwrap();
-        assert!(close(interval.lo, 2.0 / 5.59510), "{interval:?}");
-        assert!(close(interval.hi, 2.0 * 5.59510), "{interval:?}");
+        let (lo, hi) = ratio_interval(&[1.0, 2.0, 4.0]).unwrap();
+        assert!(
+            close(lo, 2.0 / 5.59510) && close(hi, 2.0 * 5.59510),
+            "{lo}, {hi}"
+        );
         assert_eq!(ratio_interval(&[2.0]), None);
         assert_eq!(ratio_interval(&[2.0, 0.0]), None);
         assert_eq!(ratio_interval(&[2.0, f64::INFINITY]), None);
-        assert_eq!(ratio_interval(&[1.0; 5]), Some(Bounds { lo: 1.0, hi: 1.0 }));
+        assert_eq!(ratio_interval(&[1.0; 5]), Some((1.0, 1.0)));
     }
 
     #[test]

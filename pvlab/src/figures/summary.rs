@@ -5,7 +5,7 @@ use super::sharing::Sharing;
 use super::starving::Starving;
 use super::stats;
 use super::waits::WaitNs;
-use crate::record::{ExclusionCheck, Spinning, VcpuRecord, VmRecord};
+use crate::record::{ExclusionCheck, Record, Spinning, VcpuRecord, VmRecord};
 use abi::Counter;
 use pvlock::LockEvent;
 use serde::Serialize;
@@ -64,7 +64,6 @@ pub(crate) struct Summary {
     pub whole_s: f64,
     /// Acquisitions until the last vCPU was done.
     pub whole_acquisitions: u64,
-    /// Whether the lock excluded.
     pub exclusion: Exclusion,
     /// Times a vCPU saw another one inside, in the whole of the runs, if it was looked.
     pub violations: Option<u64>,
@@ -79,19 +78,15 @@ pub(crate) struct Summary {
     pub wait_ns: Option<WaitNs>,
     /// vCPUs that starved, in whichever run.
     pub starving: Vec<Starving>,
-    /// Acquisitions.
     pub acquisitions: u64,
     /// Acquisitions that were made in a context that had interrupted another.
     pub nested: u64,
     /// Acquisitions that found the lock taken.
     pub contended: u64,
-    /// Halts.
     pub halts: u64,
-    /// Kicks.
     pub kicks: u64,
     /// Queued waiters that woke without having become queue head.
     pub spurious_wakes: u64,
-    /// Directed yields.
     pub yields: u64,
     /// Those of them that gave nothing.
     pub futile_yields: u64,
@@ -132,21 +127,16 @@ impl Summary {
         let checks = || runs.iter().map(|run| run.vm.exclusion);
         let total = |counter| runs.iter().map(|run| run.vm.total(counter)).sum::<u64>();
         let middle = |value: fn(&VmRecord) -> Option<f64>| {
-            stats::median(
-                &runs
-                    .iter()
-                    .filter_map(|run| value(run.vm))
-                    .collect::<Vec<_>>(),
-            )
+            stats::median(runs.iter().filter_map(|run| value(run.vm)))
         };
         let mut exits = BTreeMap::new();
         for (kind, count) in vcpus().flat_map(|vcpu| &vcpu.exits) {
             *exits.entry(kind.clone()).or_default() += count;
         }
         let sharing = Sharing::of(runs);
-        let together = |index| match sharing {
-            None => fairness(runs, index),
-            Some(_) => None,
+        let fairness = match sharing {
+            None => Fairness::of(&runs.iter().map(Run::shares).collect::<Vec<_>>()),
+            Some(_) => Fairness::default(),
         };
         Self {
             measured_s: runs.iter().map(Run::at_work_s).sum(),
@@ -157,10 +147,7 @@ impl Summary {
             exclusion: Exclusion::of(checks()),
             violations: checks().map(|check| check.violations).sum(),
             lost_entries: checks().map(ExclusionCheck::lost).sum(),
-            fairness: Fairness {
-                jain: together(stats::jain),
-                max_over_min: together(stats::max_over_min),
-            },
+            fairness,
             wait_ns: WaitNs::pooled(vcpus().flat_map(VcpuRecord::all_waits)),
             starving: Starving::of(runs),
             nested: total(Counter::Nested),
@@ -191,6 +178,12 @@ impl Summary {
         }
     }
 
+    /// One for each VM of the run.
+    pub(crate) fn of_vms(record: &Record) -> Vec<Self> {
+        let vms = record.vms.iter();
+        vms.map(|vm| Self::of(&[Run::of(record, vm)])).collect()
+    }
+
     /// A count per second of measurement.
     pub(crate) fn rate(&self, count: u64) -> f64 {
         count as f64 / self.measured_s.max(1e-9)
@@ -219,21 +212,11 @@ pub(crate) fn known(mut figures: impl Iterator<Item = Option<u64>>) -> Option<u6
     figures.try_fold(first, |sum, figure| Some(sum + figure?))
 }
 
-fn range(values: impl Iterator<Item = f64> + Clone) -> Option<[f64; 2]> {
+/// The least and the most of the values.
+pub(crate) fn range(values: impl Iterator<Item = f64> + Clone) -> Option<[f64; 2]> {
     let least = values.clone().min_by(f64::total_cmp)?;
     let most = values.max_by(f64::total_cmp)?;
     Some([least, most])
-}
-
-/// Fairness is a matter of each run: which vCPU is starved changes from run to run, and sums over
-/// the runs would hide it.
-fn fairness(runs: &[Run<'_>], index: fn(&[f64]) -> Option<f64>) -> Option<f64> {
-    stats::median(
-        &runs
-            .iter()
-            .filter_map(|run| index(&run.shares()))
-            .collect::<Vec<_>>(),
-    )
 }
 
 #[cfg(test)]
@@ -245,32 +228,24 @@ mod tests {
     #[test]
     fn fairness_of_alternating_starvation_does_not_average_out() {
         let (one, two) = (fixture::vm("tas", &[10, 0]), fixture::vm("tas", &[0, 10]));
-        let runs = [&one, &two].map(|vm| Run {
-            vm,
-            measured_s: 1.0,
-            mix: Mix::Exclusive,
-        });
+        let runs = [&one, &two].map(|vm| fixture::run(vm, Mix::Exclusive));
         let fairness = Summary::of(&runs).fairness;
         assert_eq!(fairness.jain, Some(0.5));
         assert_eq!(fairness.max_over_min, Some(f64::INFINITY));
-        assert_eq!(
-            serde_json::to_value(fairness).unwrap()["max_over_min"],
-            serde_json::Value::Null
-        );
+        assert!(serde_json::to_value(fairness).unwrap()["max_over_min"].is_null());
     }
 
     #[test]
     fn counts_add_up_and_every_event_is_there() {
         let mut vm = fixture::vm("pv-qspinlock", &[10, 30]);
-        let counters = &mut vm.vcpus[0].whole.counters;
-        counters.insert(Counter::Halts.name().into(), 3);
-        let counters = &mut vm.vcpus[1].whole.counters;
-        counters.insert(Counter::Halts.name().into(), 4);
+        for (vcpu, halts) in vm.vcpus.iter_mut().zip([3, 4]) {
+            let halts = fixture::counters(&[(Counter::Halts, halts)]);
+            vcpu.whole.counters.extend(halts);
+        }
         vm.vcpus[1].exits.insert("halt".into(), 7);
         let runs = [Run {
-            vm: &vm,
             measured_s: 2.0,
-            mix: Mix::Exclusive,
+            ..fixture::run(&vm, Mix::Exclusive)
         }; 2];
         let summary = Summary::of(&runs);
         assert_eq!(
@@ -290,20 +265,12 @@ mod tests {
         assert_eq!(summary.rate(0), 0.0);
         assert_eq!(summary.fairness.jain, None);
         let vm = fixture::vm("tas", &[0, 0]);
-        let run = Run {
-            vm: &vm,
-            measured_s: 2.0,
-            mix: Mix::Exclusive,
+        let of = |measured_s| Run {
+            measured_s,
+            ..fixture::run(&vm, Mix::Exclusive)
         };
-        assert_eq!(run.throughput(), 0.0);
-        assert_eq!(run.throughput_for_ratio(), 0.25);
-        assert!(
-            Run {
-                measured_s: 0.0,
-                ..run
-            }
-            .throughput()
-            .is_finite()
-        );
+        assert_eq!(of(2.0).throughput(), 0.0);
+        assert_eq!(of(2.0).throughput_for_ratio(), 0.25);
+        assert!(of(0.0).throughput().is_finite());
     }
 }

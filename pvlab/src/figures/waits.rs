@@ -101,26 +101,28 @@ fn value_at(counts: &BTreeMap<u64, u64>, rank: u128) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use abi::hist::bucket_of;
-
-    /// Waits on a clock of 1 GHz, whose ticks are nanoseconds.
-    fn waits(values: &[(u64, u64)], max_ns: u64) -> Waits {
-        let buckets = values
-            .iter()
-            .map(|&(v, n)| (u16::try_from(bucket_of(v)).unwrap(), n))
-            .collect();
-        Waits {
-            buckets,
-            khz: 1_000_000,
-            max_ns,
-            cut_off_ns: None,
-        }
-    }
+    use crate::figures::fixture::waits;
 
     #[test]
     fn nothing_timed_has_no_percentiles() {
         assert_eq!(WaitNs::pooled([]), None);
         assert_eq!(WaitNs::pooled([&Waits::default()]), None);
+    }
+
+    fn bounds(pooled: WaitNs) -> [bool; 4] {
+        let is = pooled.at_least;
+        [is.p50, is.p99, is.p999, is.max]
+    }
+
+    /// p50, p99, p99.9 and the longest, none of them a bound.
+    fn exactly([p50, p99, p999, max]: [u64; 4]) -> Option<WaitNs> {
+        Some(WaitNs {
+            p50,
+            p99,
+            p999,
+            max,
+            ..WaitNs::default()
+        })
     }
 
     /// With a wait that was cut off after `so_far`.
@@ -145,13 +147,7 @@ mod tests {
         let reader = cut_off(&[(10, 16)], 1_900_000_000);
         let pooled = WaitNs::pooled([&reader]).unwrap();
         assert_eq!((pooled.p50, pooled.p99), (10, 1_900_000_000));
-        let AtLeast {
-            p50,
-            p99,
-            p999,
-            max,
-        } = pooled.at_least;
-        assert!(!p50 && p99 && p999 && max);
+        assert_eq!(bounds(pooled), [false, true, true, true]);
         // Seven of them among a thousand: nothing is certain of the last seven.
         let many = waits(&[(10, 993)], 10);
         let seven = vec![cut_off(&[], 500); 7];
@@ -164,24 +160,15 @@ mod tests {
     fn a_short_wait_that_was_cut_off_may_have_become_a_long_one() {
         // The median of three is that of the two that ended, or more.
         let short = cut_off(&[(1_000, 1), (2_000, 1)], 3);
-        let pooled = WaitNs::pooled([&Waits {
-            max_ns: 2_000,
-            ..short
-        }]);
-        let pooled = pooled.unwrap();
+        let max_ns = 2_000;
+        let pooled = WaitNs::pooled([&Waits { max_ns, ..short }]).unwrap();
         assert!(pooled.at_least.p50 && !pooled.at_least.max);
         // Among a million that is nothing.
         let many = Waits {
             cut_off_ns: Some(3),
             ..waits(&[(1_000, 1_000_000)], 1_000)
         };
-        let AtLeast {
-            p50,
-            p99,
-            p999,
-            max,
-        } = WaitNs::pooled([&many]).unwrap().at_least;
-        assert!(!(p50 || p99 || p999 || max));
+        assert_eq!(bounds(WaitNs::pooled([&many]).unwrap()), [false; 4]);
     }
 
     #[test]
@@ -189,32 +176,14 @@ mod tests {
         // 990 waits of 10 ns, 9 of 20 ns and one of 30 ns; small values have a bucket each.
         let one = waits(&[(10, 490), (20, 9)], 20);
         let two = waits(&[(10, 500), (30, 1)], 30);
-        assert_eq!(
-            WaitNs::pooled([&one, &two]),
-            Some(WaitNs {
-                p50: 10,
-                p99: 10,
-                p999: 20,
-                max: 30,
-                ..WaitNs::default()
-            })
-        );
+        assert_eq!(WaitNs::pooled([&one, &two]), exactly([10, 10, 20, 30]));
     }
 
     #[test]
     fn ranks_are_rounded_up() {
         // The 99th percentile of three is the third.
         let three = waits(&[(1, 1), (2, 1), (3, 1)], 3);
-        assert_eq!(
-            WaitNs::pooled([&three]),
-            Some(WaitNs {
-                p50: 2,
-                p99: 3,
-                p999: 3,
-                max: 3,
-                ..WaitNs::default()
-            })
-        );
+        assert_eq!(WaitNs::pooled([&three]), exactly([2, 3, 3, 3]));
     }
 
     #[test]

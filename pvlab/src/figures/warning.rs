@@ -4,17 +4,17 @@ mod busy;
 mod section;
 
 use super::bistable::Bistable;
-use super::run::Run;
 use super::sharing::Side;
 use super::starving::Starving;
 use super::summary::{Summary, known};
 use crate::host::format_cpu_list;
-use crate::human::{count, plural, rate, time};
+use crate::human::{count, listed, nanos, plural, rate};
 use crate::record::{Absence, Record, StartReason, absent};
 use crate::scenario::{Lock, Scenario};
 pub(crate) use busy::busy_host;
 use section::not_as_asked;
 use serde::Serialize;
+use std::fmt::Display;
 
 /// A warning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -22,7 +22,7 @@ pub(crate) struct Warning {
     /// What it is about, for programs; documented in docs/json.md.
     pub code: &'static str,
     /// The lock that it is about, if it is about one.
-    pub lock: Option<String>,
+    pub lock: Option<Lock>,
     /// The warning, for people.
     pub text: String,
 }
@@ -36,11 +36,11 @@ impl Warning {
         }
     }
 
-    pub(crate) fn about(lock: Lock, code: &'static str, text: impl Into<String>) -> Self {
+    /// One that begins with the lock's name.
+    pub(crate) fn about(lock: Lock, code: &'static str, text: impl Display) -> Self {
         Self {
-            code,
-            lock: Some(lock.name()),
-            text: text.into(),
+            lock: Some(lock),
+            ..Self::new(code, format!("{lock}: {text}"))
         }
     }
 }
@@ -48,11 +48,8 @@ impl Warning {
 /// Warnings that follow from what was asked for.
 pub(crate) fn of_scenario(scenario: &Scenario) -> Vec<Warning> {
     let caution = scenario.machine.facts().caution.as_ref();
-    let mut warnings: Vec<_> = caution
-        .map(|caution| Warning::new(caution.code, caution.text))
-        .into_iter()
-        .collect();
-    warnings.extend(uneven(scenario));
+    let caution = caution.map(|caution| Warning::new(caution.code, caution.text));
+    let mut warnings: Vec<_> = caution.into_iter().chain(uneven(scenario)).collect();
     if scenario.drop_kicks {
         warnings.push(Warning::new(
             "kicks_dropped",
@@ -80,39 +77,30 @@ pub(crate) fn of_reports(scenario: &Scenario, reported: bool) -> Option<Warning>
 fn uneven(scenario: &Scenario) -> Option<Warning> {
     let placed: Option<Vec<_>> = (0..scenario.vcpus()).map(|i| scenario.cpu_of(i)).collect();
     let placed = placed?;
-    let load = |cpu: &usize| placed.iter().filter(|placed| *placed == cpu).count();
-    let (&most, &least) = (
-        scenario.cpus.iter().max_by_key(|cpu| load(cpu))?,
-        scenario.cpus.iter().min_by_key(|cpu| load(cpu))?,
-    );
-    let idle: Vec<usize> = scenario
-        .cpus
-        .iter()
-        .copied()
-        .filter(|cpu| load(cpu) == 0)
-        .collect();
-    if load(&most) > 1 && !idle.is_empty() {
-        return Some(Warning::new(
-            "placement_leaves_cpus_idle",
-            format!(
-                "placement: CPU {most} has {} vCPUs while CPUs {} have none; the figures show \
-                 the placement as much as the lock",
-                load(&most),
-                format_cpu_list(&idle)
-            ),
-        ));
+    let load = |cpu: usize| placed.iter().filter(|&&placed| placed == cpu).count();
+    let loads = || scenario.cpus.iter().map(|&cpu| (load(cpu), cpu));
+    let (most, busiest) = loads().max_by_key(|&(load, _)| load)?;
+    let (least, idlest) = loads().min_by_key(|&(load, _)| load)?;
+    if most <= 1.max(least) {
+        return None;
     }
-    (load(&most) > 1 && load(&most) > load(&least)).then(|| {
-        Warning::new(
-            "placement_uneven",
-            format!(
-                "placement: CPU {most} has {} vCPUs and CPU {least} has {}; expect unfairness \
-                 that is not the lock's",
-                load(&most),
-                load(&least)
-            ),
-        )
-    })
+    let (code, text) = if least == 0 {
+        let idle = loads().filter(|&(load, _)| load == 0);
+        let idle: Vec<_> = idle.map(|(_, cpu)| cpu).collect();
+        let text = format!(
+            "placement: CPU {busiest} has {most} vCPUs while CPUs {} have none; the figures show \
+             the placement as much as the lock",
+            format_cpu_list(&idle)
+        );
+        ("placement_leaves_cpus_idle", text)
+    } else {
+        let text = format!(
+            "placement: CPU {busiest} has {most} vCPUs and CPU {idlest} has {least}; expect unfairness \
+             that is not the lock's"
+        );
+        ("placement_uneven", text)
+    };
+    Some(Warning::new(code, text))
 }
 
 /// What could not be found out, said once however many figures rest on it.
@@ -144,79 +132,68 @@ pub(crate) fn of_repeats<'a>(
     let mut warnings = Vec::new();
     let repeats: u32 = runs.clone().map(|(repeated, _)| repeated).sum();
     if repeats > 0 {
-        warnings.push(Warning::new(
-            "repeated",
-            format!(
-                "{} made again, as nothing of this process had a CPU for a while in it",
-                match repeats {
-                    1 => "one run was".to_owned(),
-                    n => format!("{n} runs were"),
-                }
-            ),
-        ));
+        let runs = match repeats {
+            1 => "one run was".to_owned(),
+            n => format!("{n} runs were"),
+        };
+        let text =
+            format!("{runs} made again, as nothing of this process had a CPU for a while in it");
+        warnings.push(Warning::new("repeated", text));
     }
     let absences: Vec<_> = runs.flat_map(|(_, absences)| absences).copied().collect();
-    if let Some(text) = absent(&absences) {
-        warnings.push(Warning::new(
-            "without_cpu",
-            format!(
-                "{text} in runs that were not made once more; it is no measured time, but the longest \
-                 waits may contain it"
-            ),
-        ));
-    }
+    warnings.extend(absent(&absences).map(|text| {
+        let text = format!(
+            "{text} in runs that were not made once more; it is no measured time, but the longest \
+             waits may contain it"
+        );
+        Warning::new("without_cpu", text)
+    }));
     warnings
 }
 
 /// What there is to say of two states of acquisitions per second.
 pub(crate) fn two_states(states: Bistable) -> String {
-    let Bistable {
-        low_rounds,
-        low,
-        high_rounds,
-        high,
-    } = states;
+    let state = |level, rounds| format!("{} in {}", rate(level), plural(rounds, "round"));
     format!(
-        "two states, far apart: {} in {}, {} in {}; the median is of one of them, and an interval \
-         of both says little",
-        rate(low),
-        plural(low_rounds, "round"),
-        rate(high),
-        plural(high_rounds, "round")
+        "two states, far apart: {}, {}; the median is of one of them, and an interval of both says \
+         little",
+        state(states.low, states.low_rounds),
+        state(states.high, states.high_rounds)
     )
 }
 
 /// Warnings about a single run of several VMs.
-pub(crate) fn of_run(record: &Record) -> Vec<Warning> {
+pub(crate) fn of_run(record: &Record, summaries: &[Summary]) -> Vec<Warning> {
     let mut warnings = of_scenario(&record.scenario);
     warnings.extend(of_reports(&record.scenario, record.preempted_reported()));
     warnings.extend(of_absences(record));
     warnings.extend(of_unknown([record].into_iter()));
     if let StartReason::LimitReached(vcpus) = &record.start.reason {
-        warnings.push(Warning::new(
-            "not_descheduled",
-            format!(
-                "the measurement started before vCPUs {} had been descheduled once; overcommitted \
-                 throughput may look too high",
-                format_cpu_list(vcpus)
-            ),
-        ));
+        let text = format!(
+            "the measurement started before vCPUs {} had been descheduled once; overcommitted \
+             throughput may look too high",
+            format_cpu_list(vcpus)
+        );
+        warnings.push(Warning::new("not_descheduled", text));
     }
     let vms = &record.scenario.vms;
     let halts = vms.iter().any(|spec| spec.lock.traits().halts);
-    let used = (
-        known(record.vcpus().map(|vcpu| vcpu.cpu_ns)),
-        record.measured_s,
+    let cpu_ns = known(record.vcpus().map(|vcpu| vcpu.cpu_ns));
+    let busy = busy_host(
+        &record.scenario,
+        halts,
+        (cpu_ns, record.measured_s),
+        &[record],
     );
-    if let Some(text) = busy_host(&record.scenario, halts, used, &[record]) {
-        warnings.push(Warning::new("host_busy", text));
-    }
-    for (number, (vm, spec)) in record.vms.iter().zip(&record.scenario.vms).enumerate() {
-        let summary = Summary::of(&[Run::of(record, vm)]);
-        warnings.extend(of_summary(&record.scenario, spec.lock, &summary, false));
+    warnings.extend(busy.map(|text| Warning::new("host_busy", text)));
+    for (number, (summary, spec)) in summaries.iter().zip(vms).enumerate() {
+        warnings.extend(of_summary(&record.scenario, spec.lock, summary, false));
         if !summary.starving.is_empty() {
             let text = format!("VM {number}: {}", starving(&summary.starving, false));
-            warnings.push(Warning::about(spec.lock, "starved", text));
+            warnings.push(Warning {
+                lock: Some(spec.lock),
+                ..Warning::new("starved", text)
+            });
         }
     }
     warnings
@@ -230,18 +207,18 @@ pub(crate) fn of_summary(
     nothing_ran: bool,
 ) -> Vec<Warning> {
     let mut warnings = Vec::new();
+    let mut warn = |code, text: &dyn Display| warnings.push(Warning::about(lock, code, text));
     if lock.traits().control {
-        warnings.push(Warning::about(
-            lock,
+        warn(
             "control",
-            format!("{lock}: broken on purpose, to show that the check of exclusion works"),
-        ));
+            &"broken on purpose, to show that the check of exclusion works",
+        );
     }
     if nothing_ran {
         return warnings;
     }
     for (code, text) in not_as_asked(scenario, summary) {
-        warnings.push(Warning::about(lock, code, format!("{lock}: {text}")));
+        warn(code, &text);
     }
     if let Some(sharing) = &summary.sharing {
         let sides = [
@@ -250,41 +227,28 @@ pub(crate) fn of_summary(
         ];
         for (code, who, what, side) in sides {
             if side.starves() {
-                let text = format!("{lock}: {who} starved: {}", starvation(side, what));
-                warnings.push(Warning::about(lock, code, text));
+                warn(code, &format!("{who} starved: {}", starvation(side, what)));
             }
         }
     }
     if summary.contended == 0 {
-        warnings.push(Warning::about(
-            lock,
-            "never_contended",
-            format!(
-                "{lock}: 0 contended acquisitions; nobody ever waited, so this says nothing about \
-                 waiting"
-            ),
-        ));
+        let text =
+            "0 contended acquisitions; nobody ever waited, so this says nothing about waiting";
+        warn("never_contended", &text);
     } else if lock.traits().halts && summary.halts == 0 {
-        warnings.push(Warning::about(
-            lock,
-            "never_halted",
-            if lock.traits().sleeps {
-                format!("{lock}: 0 halts; all waiting was spinning, nobody slept")
-            } else {
-                format!("{lock}: 0 halts; its paravirtual slow path never came to halting")
-            },
-        ));
+        let text = match lock.traits().sleeps {
+            true => "0 halts; all waiting was spinning, nobody slept",
+            false => "0 halts; its paravirtual slow path never came to halting",
+        };
+        warn("never_halted", &text);
     }
     if summary.futile_yields * 2 > summary.yields {
-        warnings.push(Warning::about(
-            lock,
-            "yields_futile",
-            format!(
-                "{lock}: {} of {} directed yields were futile: the target ran already, was halted, \
-                 or did not get to run",
-                summary.futile_yields, summary.yields
-            ),
-        ));
+        let text = format!(
+            "{} of {} directed yields were futile: the target ran already, was halted, or did not \
+             get to run",
+            summary.futile_yields, summary.yields
+        );
+        warn("yields_futile", &text);
     }
     warnings
 }
@@ -308,7 +272,7 @@ pub(crate) fn starving(all: &[Starving], rounds: bool) -> String {
             String::new()
         };
         let waiting = cut_off_ns.map_or_else(String::new, |ns| {
-            format!(", and had been waiting for {} at the end", time(ns as f64))
+            format!(", and had been waiting for {} at the end", nanos(ns))
         });
         format!(
             "{round}vCPU {vcpu} (acquisitions: {}; the others: {} each{waiting})",
@@ -316,15 +280,12 @@ pub(crate) fn starving(all: &[Starving], rounds: bool) -> String {
             rounded(others)
         )
     });
-    let each: Vec<_> = each.collect();
+    let each = listed(each);
     let more = match all.len().saturating_sub(NAMED) {
         0 => String::new(),
         n => format!(", and {n} more"),
     };
-    format!(
-        "starved, with less than a twentieth of what the others got: {}{more}",
-        each.join(", ")
-    )
+    format!("starved, with less than a twentieth of what the others got: {each}{more}")
 }
 
 fn rounded(n: f64) -> String {

@@ -1,17 +1,44 @@
 //! Runs of a command that are independent of each other: one after another on a real machine, side by side
 //! on simulated ones.
 
+use super::common::Common;
+use super::error::CliError;
+use super::exit::watch;
+use super::machine::{JobsArgs, jobs};
+use super::output::{ReportArgs, Target};
 use super::progress::{Progress, Watcher};
 use crate::record::Record;
-use crate::scenario::Scenario;
+use crate::scenario::{MachineKind, Scenario};
 use crate::session;
 use crate::session::{Observer, RunError};
+use clap::Args;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread::Builder;
 use std::time::Duration;
+
+/// Options of every command that runs what the user likes many times.
+#[derive(Debug, Args)]
+pub(crate) struct CellArgs {
+    #[command(flatten)]
+    jobs: JobsArgs,
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
+}
+
+impl CellArgs {
+    /// How many runs may go on at the same time, and where the report of them goes, which is watched.
+    pub(crate) fn start(&self, machine: MachineKind) -> Result<(usize, Target), CliError> {
+        let jobs = jobs(self.jobs, machine)?;
+        let target = Target::check(self.report.output.as_deref())?;
+        watch(&target);
+        Ok((jobs, target))
+    }
+}
 
 /// A run.
 pub(crate) struct Cell {

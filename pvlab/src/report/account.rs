@@ -9,8 +9,11 @@ use super::doc::{Block, Table, render};
 use super::{Format, to_json};
 use crate::human::{or_dash, time};
 use crate::machine::NOT_MEASURED;
+use crate::record::Record;
+use crate::scenario::Lock;
 use crate::trace::account::{Account, Part, Tally, VmAccount};
 use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 /// The report of an account in that format.
 pub fn account(account: &Account, format: Format) -> String {
@@ -21,14 +24,26 @@ pub fn account(account: &Account, format: Format) -> String {
     }
 }
 
-/// The report of an account as a JSON value, for a report of more.
-pub fn to_value(account: &Account) -> serde_json::Value {
-    // String keys alone: cannot fail.
-    serde_json::to_value(Json::new(account)).unwrap_or_default()
+/// What the waiting of a lock was spent on, in a report of more.
+#[derive(Serialize)]
+struct Explained {
+    lock: Lock,
+    account: Value,
 }
 
-/// The report of an account as text, for a report of more.
-pub fn blocks(account: &Account, format: Format) -> Vec<Block> {
+/// The accounts of those runs, each of one lock, for `serialize_with`.
+pub(crate) fn explained<S: Serializer>(runs: &[Record], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(runs.iter().filter_map(|run| {
+        let account = serde_json::to_value(Json::new(run.account.as_ref()?)).ok()?;
+        Some(Explained {
+            lock: run.scenario.vms.first()?.lock,
+            account,
+        })
+    }))
+}
+
+/// The report of an account as text.
+fn blocks(account: &Account, format: Format) -> Vec<Block> {
     let mut blocks = Vec::new();
     for vm in &account.vms {
         blocks.push(Block::Lines(tables::headline(account, vm)));
@@ -54,27 +69,36 @@ pub fn blocks(account: &Account, format: Format) -> Vec<Block> {
     blocks
 }
 
+/// What the waiting of those runs was spent on, each of one lock: side by side, then each in detail.
+pub(crate) fn explain(runs: &[Record], format: Format) -> Vec<Block> {
+    if runs.is_empty() {
+        return Vec::new();
+    }
+    let mut blocks = vec![Block::Table(side_by_side(runs)), Block::Lines(legend())];
+    let accounts = runs.iter().filter_map(|run| run.account.as_ref());
+    blocks.extend(accounts.flat_map(|account| self::blocks(account, format)));
+    blocks
+}
+
 /// The waiting for several locks side by side, as shares of the causes.
-pub fn explain(accounts: &[(String, Account)]) -> Table {
-    let rows = accounts.iter().map(|(lock, account)| {
+fn side_by_side(runs: &[Record]) -> Table {
+    let rows = runs.iter().filter_map(|run| {
         let mut total = Tally::default();
-        for vm in &account.vms {
+        for vm in &run.account.as_ref()?.vms {
             total.merge(&vm.total);
         }
-        (lock, total)
+        Some((run.scenario.vms.first()?.lock, total))
     });
     let columns = Columns::new()
-        .cell("lock", |(lock, _): &(&String, Tally)| (*lock).clone())
+        .cell("lock", |(lock, _): &(Lock, Tally)| lock.name())
         .cell("wait", |(_, total)| or_dash(total.mean_ns(), time));
-    let titles = [
-        "run %", "LHP %", "LWP %", "own %", "kick %", "hand %", "? %",
-    ];
-    let parts = Part::ALL.into_iter().zip(titles);
-    let columns = parts.fold(columns, |columns, (part, title)| {
-        columns.cell(title, move |(_, total)| {
-            or_dash(total.share(part), tables::percent_plain)
-        })
-    });
+    let columns = CAUSES
+        .iter()
+        .fold(columns, |columns, &(part, [.., title])| {
+            columns.cell(format!("{title} %"), move |(_, total)| {
+                or_dash(total.share(part), tables::percent_plain)
+            })
+        });
     columns
         .cell("LHP/s", |(_, total)| tables::rate_plain(total.lhp.per_s))
         .table(
@@ -83,8 +107,8 @@ pub fn explain(accounts: &[(String, Account)]) -> Table {
         )
 }
 
-/// What the columns of [`explain`] mean.
-pub fn explain_legend() -> Vec<String> {
+/// What the columns of [`side_by_side`] mean.
+fn legend() -> Vec<String> {
     [
         "run: the holder ran its critical section; LHP: the holder was preempted; LWP: the lock was",
         "free and the next waiter was preempted; own: the waiter itself was, when it could have had",
@@ -169,18 +193,23 @@ impl<'a> OfVm<'a> {
     }
 }
 
-/// What a cause is called in tables.
-fn part_name(part: Part) -> &'static str {
-    match part {
-        Part::HolderRunning => "holder running",
-        Part::HolderPreempted => "holder preempted (LHP)",
-        Part::NextPreempted => "next waiter preempted (LWP)",
-        Part::OwnPreemption => "own preemption",
-        Part::KickToRun => "kick to run",
-        Part::HandOver => "hand-over",
-        Part::Unattributed => "unknown",
-    }
-}
+/// What the causes are called: in the table of one account, at the top of a column, and where columns are
+/// narrow.
+const CAUSES: [(Part, [&str; 3]); Part::ALL.len()] = [
+    (Part::HolderRunning, ["holder running", "holder", "run"]),
+    (
+        Part::HolderPreempted,
+        ["holder preempted (LHP)", "LHP", "LHP"],
+    ),
+    (
+        Part::NextPreempted,
+        ["next waiter preempted (LWP)", "LWP", "LWP"],
+    ),
+    (Part::OwnPreemption, ["own preemption", "own", "own"]),
+    (Part::KickToRun, ["kick to run", "kick", "kick"]),
+    (Part::HandOver, ["hand-over", "hand-over", "hand"]),
+    (Part::Unattributed, ["unknown", "unknown", "?"]),
+];
 
 #[cfg(test)]
 mod tests;

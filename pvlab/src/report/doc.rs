@@ -1,7 +1,7 @@
 //! A report as lines and tables, and its two looks: plain text that survives mail, and Markdown.
 
 use super::Format;
-use comfy_table::{CellAlignment, ContentArrangement, presets};
+use comfy_table::{CellAlignment, ContentArrangement, LineStyle, TableStyle, presets};
 
 /// A part of a report.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ impl Table {
         }
     }
 
-    /// Adds a row.
+    /// Adds a row of as many cells as the header has.
     pub fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
@@ -42,16 +42,10 @@ impl Table {
     /// Leaves out columns that have the same cell, `filler`, in every row.
     pub fn without_empty_columns(mut self, filler: &str) -> Self {
         for column in (1..self.header.len()).rev() {
-            if self
-                .rows
-                .iter()
-                .all(|row| row.get(column).is_none_or(|cell| cell == filler))
-            {
+            if self.rows.iter().all(|row| row[column] == filler) {
                 self.header.remove(column);
                 for row in &mut self.rows {
-                    if column < row.len() {
-                        row.remove(column);
-                    }
+                    row.remove(column);
                 }
                 self.left.retain(|&left| left != column);
                 for left in self.left.iter_mut().filter(|left| **left > column) {
@@ -62,7 +56,7 @@ impl Table {
         self
     }
 
-    fn draw(&self, style: comfy_table::TableStyle) -> String {
+    fn draw(&self, style: TableStyle) -> String {
         let mut table = comfy_table::Table::new();
         table
             .load_style(style)
@@ -70,11 +64,9 @@ impl Table {
         table.set_header(&self.header);
         table.add_rows(&self.rows);
         for (i, column) in table.column_iter_mut().enumerate() {
-            let left = self.left.contains(&i);
-            column.set_cell_alignment(if left {
-                CellAlignment::Left
-            } else {
-                CellAlignment::Right
+            column.set_cell_alignment(match self.left.contains(&i) {
+                true => CellAlignment::Left,
+                false => CellAlignment::Right,
             });
         }
         table
@@ -89,30 +81,26 @@ pub fn render(blocks: &[Block], format: Format) -> String {
     let markdown = format == Format::Markdown;
     let parts = blocks.iter().filter_map(|block| match block {
         Block::Lines(lines) if lines.is_empty() => None,
-        Block::Lines(lines) if markdown => {
-            Some(lines.iter().map(|line| format!("* {line}\n")).collect())
+        Block::Lines(lines) => {
+            let bullet = if markdown { "* " } else { "" };
+            let lines = lines.iter();
+            Some(lines.map(|line| format!("{bullet}{line}\n")).collect())
         }
-        Block::Lines(lines) => Some(lines.iter().map(|line| format!("{line}\n")).collect()),
         Block::Table(table) => {
             let title = match (table.title.as_str(), markdown) {
                 ("", _) => String::new(),
                 (title, true) => format!("**{title}**\n\n"),
                 (title, false) => format!("{title}\n"),
             };
-            let style = if markdown {
-                presets::ASCII_MARKDOWN
-            } else {
-                presets::ASCII_NO_BORDERS
+            let style = match markdown {
+                true => presets::ASCII_MARKDOWN,
+                // Without lines between rows.
+                false => presets::ASCII_NO_BORDERS.row_separator(LineStyle::none()),
             };
-            Some(title + &table.draw(if markdown { style } else { plain(style) }))
+            Some(title + &table.draw(style))
         }
     });
     parts.collect::<Vec<String>>().join("\n")
-}
-
-/// Without lines between rows.
-fn plain(style: comfy_table::TableStyle) -> comfy_table::TableStyle {
-    style.row_separator(comfy_table::LineStyle::none())
 }
 
 #[cfg(test)]
@@ -122,18 +110,8 @@ mod tests {
     fn table() -> Table {
         let mut table = Table::new("speeds", &["lock", "rate", "nothing", "note"]);
         table.left.push(3);
-        table.row(vec![
-            "tas".into(),
-            "3.05 M/s".into(),
-            "-".into(),
-            "quick".into(),
-        ]);
-        table.row(vec![
-            "ticket".into(),
-            "9 /s".into(),
-            "-".into(),
-            "slow".into(),
-        ]);
+        table.row(["tas", "3.05 M/s", "-", "quick"].map(str::to_owned).into());
+        table.row(["ticket", "9 /s", "-", "slow"].map(str::to_owned).into());
         table
     }
 

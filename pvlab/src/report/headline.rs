@@ -1,66 +1,53 @@
 //! The lines above the tables: what was run, and how it was measured.
 
+use super::lock::LockRow;
 use super::mix;
-use crate::figures::Summary;
+use crate::figures::{Summary, range};
 use crate::host::format_cpu_list;
-use crate::human::{or_dash, plural, time};
+use crate::human::{listed, or_dash, plural, time};
 use crate::record::{Context, Spinning, Start, StartReason};
 use crate::scenario::{Data, Length, Placement, Scenario, SpinThreshold, Spread};
 
 /// The first line of a report: the machine and why, the vCPUs and where.
 pub fn headline(context: &Context, scenario: &Scenario) -> String {
-    let cpus = &scenario.cpus;
-    let vcpus = scenario.vcpus();
-    let guests = match scenario.vms.len() {
-        1 => String::new(),
-        n => format!(" in {}", plural(n, "VM")),
-    };
-    let placement = match &scenario.placement {
-        Placement::Pinned => "pinned".to_owned(),
-        Placement::Floating => "floating".to_owned(),
-        // In the order of the vCPUs, as it is typed: ranges would read as something else.
-        Placement::Map(map) => {
-            let cpus: Vec<_> = map.iter().map(ToString::to_string).collect();
-            format!("pinned as {}", cpus.join(","))
-        }
-    };
-    let noise = match scenario.noise {
-        0 => String::new(),
-        n => format!(", {}", plural(n, "noise thread")),
-    };
-    let nodes = match scenario.numa_nodes {
-        1 => String::new(),
-        n => format!(", told of {n} NUMA nodes"),
-    };
-    let told = if scenario.vcpu_is_preempted {
-        ""
-    } else {
-        ", vcpu_is_preempted off"
-    };
-    // What keeps this process from its CPUs, if anything does.
-    let limits = context
-        .host
-        .as_ref()
-        .map(|host| host.limits.notable(cpus.len()));
-    let limits: String = (limits.iter().flatten())
-        .map(|limit| format!(", {limit}"))
-        .collect();
+    let (cpus, vcpus) = (&scenario.cpus, scenario.vcpus());
+    let machine = scenario.machine_name();
+    let mut line = format!("machine: {machine} ({})", context.machine_reason);
     // All that chance has to say in a simulated machine.
-    let seed = if scenario.machine.is_simulated() {
-        format!(", seed {}", scenario.seed)
-    } else {
-        String::new()
-    };
-    format!(
-        "machine: {} ({}){seed}, {}{guests} on {} {} ({:.1} vCPUs per CPU), \
-         {placement}{nodes}{noise}{told}{limits}",
-        scenario.machine_name(),
-        context.machine_reason,
-        plural(vcpus, "vCPU"),
+    if scenario.machine.is_simulated() {
+        line += &format!(", seed {}", scenario.seed);
+    }
+    line += &format!(", {}", plural(vcpus, "vCPU"));
+    if scenario.vms.len() != 1 {
+        line += &format!(" in {}", plural(scenario.vms.len(), "VM"));
+    }
+    line += &format!(
+        " on {} {} ({:.1} vCPUs per CPU), ",
         if cpus.len() == 1 { "CPU" } else { "CPUs" },
         format_cpu_list(cpus),
         vcpus as f64 / cpus.len().max(1) as f64,
-    )
+    );
+    line += &match &scenario.placement {
+        Placement::Pinned => "pinned".to_owned(),
+        Placement::Floating => "floating".to_owned(),
+        // In the order of the vCPUs, as it is typed: ranges would read as something else.
+        Placement::Map(map) => format!("pinned as {}", listed(map).replace(' ', "")),
+    };
+    if scenario.numa_nodes != 1 {
+        line += &format!(", told of {} NUMA nodes", scenario.numa_nodes);
+    }
+    if scenario.noise > 0 {
+        line += &format!(", {}", plural(scenario.noise, "noise thread"));
+    }
+    if !scenario.vcpu_is_preempted {
+        line += ", vcpu_is_preempted off";
+    }
+    // What keeps this process from its CPUs, if anything does.
+    let host = context.host.iter();
+    for limit in host.flat_map(|host| host.limits.notable(cpus.len())) {
+        line += &format!(", {limit}");
+    }
+    line
 }
 
 /// The workload as asked for.
@@ -104,70 +91,52 @@ pub(crate) const fn data(data: Data) -> &'static str {
 }
 
 /// What the workload came to, and what looking at it cost.
-pub(crate) fn achieved<'a>(
-    scenario: &Scenario,
-    summaries: impl Iterator<Item = (&'a str, &'a Summary)> + Clone,
-) -> Vec<String> {
-    let each = |value: &dyn Fn(&Summary) -> Option<f64>| {
+pub(crate) fn achieved(scenario: &Scenario, locks: &[LockRow<'_>]) -> Vec<String> {
+    let each = |value: fn(&Summary) -> Option<f64>| {
+        let cell = |row: &LockRow<'_>| or_dash(value(row.summary), time);
         // Locks that agree, as they nearly always do, are not listed one by one.
-        let cells: Vec<_> = summaries
-            .clone()
-            .map(|(lock, summary)| (lock, or_dash(value(summary), time)))
-            .collect();
-        match cells.first() {
-            Some((_, first)) if cells.iter().all(|(_, cell)| cell == first) => first.clone(),
-            _ => cells
-                .iter()
-                .map(|(lock, cell)| format!("{cell} ({lock})"))
-                .collect::<Vec<_>>()
-                .join(", "),
+        match locks.first().map(cell) {
+            Some(first) if locks.iter().all(|row| cell(row) == first) => first,
+            _ => {
+                let cells = locks.iter();
+                listed(cells.map(|row| format!("{} ({})", cell(row), row.lock)))
+            }
         }
     };
     // What one vCPU achieves; of several, how far they are apart.
-    let ranges = summaries.clone().filter_map(|(_, s)| s.critical_range_ns);
-    let least = ranges
-        .clone()
-        .map(|[least, _]| least)
-        .min_by(f64::total_cmp);
-    let most = ranges.map(|[_, most]| most).max_by(f64::total_cmp);
-    let range = match least.zip(most) {
-        Some((least, most)) if scenario.vcpus() > 1 => {
+    let ranges = locks.iter().filter_map(|row| row.summary.critical_range_ns);
+    let range = match range(ranges.flatten()) {
+        Some([least, most]) if scenario.vcpus() > 1 => {
             format!(", each vCPU's {} to {}", time(least), time(most))
         }
         _ => String::new(),
     };
-    let spun = summaries.clone().filter_map(|(lock, summary)| {
-        let Spinning { time_ns, turns } = summary.spinning?;
-        Some(format!(
-            "waiters of {lock} spun for {} ({turns} turns) before they halted",
-            time(time_ns)
-        ))
-    });
+    let critical = each(|summary| summary.critical_ns);
     let mut lines = vec![
-        format!(
-            "achieved critical section: {}{range}",
-            each(&|summary| summary.critical_ns)
-        ),
-        format!("achieved outside: {}", each(&|summary| summary.outside_ns)),
+        format!("achieved critical section: {critical}{range}"),
+        format!("achieved outside: {}", each(|summary| summary.outside_ns)),
         if scenario.latency {
-            format!(
-                "timing one acquisition costs: {}",
-                each(&|summary| summary.probe_ns)
-            )
+            let cost = each(|summary| summary.probe_ns);
+            format!("timing one acquisition costs: {cost}")
         } else {
             "acquisitions were not timed (--no-latency)".to_owned()
         },
     ];
-    lines.extend(spun);
+    lines.extend(locks.iter().filter_map(|row| {
+        let Spinning { time_ns, turns } = row.summary.spinning?;
+        let spun = time(time_ns);
+        Some(format!(
+            "waiters of {} spun for {spun} ({turns} turns) before they halted",
+            row.lock
+        ))
+    }));
     lines
 }
 
 /// How the starts of the measurements were chosen.
 pub(crate) fn starts<'a>(starts: impl Iterator<Item = &'a Start>) -> Option<String> {
     let starts: Vec<&Start> = starts.collect();
-    let lengths = || starts.iter().map(|start| start.warm_up_ms);
-    let shortest = lengths().min_by(f64::total_cmp)?;
-    let longest = lengths().max_by(f64::total_cmp)?;
+    let [shortest, longest] = range(starts.iter().map(|start| start.warm_up_ms))?;
     let after = if longest - shortest < 1.0 {
         format!("{longest:.0} ms")
     } else {

@@ -3,18 +3,28 @@
 use super::column::Columns;
 use super::doc::Block;
 use crate::figures::{Exclusion, Fairness, Summary, WaitNs, Warning};
-use crate::human::{or_dash, or_unknown, rate, ratio, share, time};
+use crate::human::{listed, nanos, or_dash, or_unknown, rate, ratio, share};
 use crate::scenario::Lock;
+use std::fmt;
 
 /// A lock in a report: one of a comparison, or that of a VM.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub(crate) struct LockRow<'a> {
-    /// What it is called there.
-    pub name: String,
+    /// The VM's number, if it is that of a VM.
+    pub vm: Option<usize>,
     /// The lock.
     pub lock: Lock,
     /// What came out.
     pub summary: &'a Summary,
+}
+
+impl fmt::Display for LockRow<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(vm) = self.vm {
+            write!(f, "{vm} ")?;
+        }
+        write!(f, "{}", self.lock)
+    }
 }
 
 /// p50, p99, p99.9 and the longest wait; `of` is put before the names.
@@ -34,8 +44,7 @@ pub(crate) fn waits<'a>(of: &str) -> Columns<'a, Option<WaitNs>> {
             )
             .cell(title, move |waits| {
                 or_dash(waits.map(figure), |(ns, at_least)| {
-                    let sign = if at_least { ">= " } else { "" };
-                    format!("{sign}{}", time(ns as f64))
+                    if at_least { ">= " } else { "" }.to_owned() + &nanos(ns)
                 })
             })
     })
@@ -56,9 +65,12 @@ pub(crate) fn fairness<'a>(of: &str) -> Columns<'a, Option<(Fairness, Option<Wai
         .include(waits(of), |row| row.and_then(|(_, waits)| waits))
 }
 
-/// What a table's rows are called.
+/// What a table's rows are called: the numbers of VMs, or locks.
 pub(crate) fn named<'a>(title: &str) -> Columns<'a, LockRow<'a>> {
-    Columns::new().cell(title, |row: &LockRow<'_>| row.name.clone())
+    Columns::new().cell(title, |row: &LockRow<'_>| match row.vm {
+        Some(number) => number.to_string(),
+        None => row.lock.name(),
+    })
 }
 
 /// What waiters of the lock do, so that nobody takes a spinning lock for a halting one.
@@ -116,32 +128,25 @@ pub(crate) fn waiting<'a>() -> Columns<'a, LockRow<'a>> {
         })
 }
 
-/// What there is to say of waits that were cut off at the end, of the named summaries.
-pub(crate) fn cut_off<'a>(
-    summaries: impl Iterator<Item = (String, &'a Summary)>,
-) -> Option<String> {
-    let each = summaries.filter_map(|(name, summary)| {
-        let waits = summary.wait_ns?;
-        let longest = time(waits.longest_cut_off? as f64);
-        Some(format!(
-            "{} ({name}, longest so far {longest})",
-            waits.cut_off
-        ))
-    });
-    let each: Vec<_> = each.collect();
+/// What there is to say of waits that were cut off at the end.
+pub(crate) fn cut_off(locks: &[LockRow<'_>]) -> Option<Block> {
+    let each = listed(locks.iter().filter_map(|row| {
+        let waits = row.summary.wait_ns?;
+        let longest = nanos(waits.longest_cut_off?);
+        let n = waits.cut_off;
+        Some(format!("{n} ({row}, longest so far {longest})"))
+    }));
     (!each.is_empty()).then(|| {
-        format!(
-            "waits cut off at the end: {}; >= marks figures that would be higher had they been seen to end",
-            each.join(", ")
-        )
+        Block::Lines(vec![format!(
+            "waits cut off at the end: {each}; >= marks figures that would be higher had they been seen to end"
+        )])
     })
 }
 
 /// What to cry out if a lock did not exclude.
-pub(crate) fn exclusion_broken<'a>(
-    mut locks: impl Iterator<Item = (&'a str, &'a Summary)>,
-) -> Option<String> {
-    let (lock, summary) = locks.find(|(_, summary)| summary.exclusion == Exclusion::Broken)?;
+pub(crate) fn exclusion_broken(locks: &[LockRow<'_>]) -> Option<String> {
+    let broken = |row: &&LockRow<'_>| row.summary.exclusion == Exclusion::Broken;
+    let LockRow { lock, summary, .. } = locks.iter().find(broken)?;
     Some(format!(
         "MUTUAL EXCLUSION BROKEN by lock '{lock}': {} times a vCPU saw another one inside, and the \
          counter under the lock misses {} acquisitions; the figures mean nothing",

@@ -3,9 +3,9 @@
 
 use super::column::Columns;
 use super::doc::{Block, Table};
-use super::lock::{fairness, waits};
+use super::lock::{LockRow, fairness, waits};
 use crate::figures::{Side, Summary, WaitNs};
-use crate::human::{count, or_dash, plural, rate, share, throughput};
+use crate::human::{count, listed, or_dash, plural, rate, share, throughput};
 use crate::record::VcpuRecord;
 use crate::scenario::{Mix, Scenario, Workload};
 use abi::Counter;
@@ -35,51 +35,43 @@ pub(crate) fn asked(scenario: &Scenario) -> String {
     text
 }
 
-/// The blocks about the named summaries: one for each lock, or each VM.
-pub(crate) fn blocks<'a>(
-    scenario: &Scenario,
-    summaries: impl Iterator<Item = (String, &'a Summary)> + Clone,
-) -> Vec<Block> {
+/// The blocks about the locks, or those of the VMs.
+pub(crate) fn blocks(scenario: &Scenario, locks: &[LockRow<'_>]) -> Vec<Block> {
     let mut blocks = Vec::new();
     if scenario.workload.mix != Mix::Exclusive {
-        blocks.push(Block::Table(sides(summaries.clone())));
+        blocks.push(Block::Table(sides(locks)));
     }
     if scenario.workload.contexts > 1 {
-        blocks.push(Block::Table(nested(summaries.clone())));
+        blocks.push(Block::Table(nested(locks)));
     }
     if scenario.workload.skew > 0.0 {
-        let each = summaries.map(|(name, summary)| {
-            let share = |share| format!("{:.1} %", 100.0 * share);
-            format!("{} ({name})", or_dash(summary.most_used_lock, share))
-        });
-        let each: Vec<_> = each.collect();
-        blocks.push(Block::Lines(vec![format!(
-            "share of the most used lock: {}",
-            each.join(", ")
-        )]));
+        let share = |share| format!("{:.1} %", 100.0 * share);
+        let each = (locks.iter())
+            .map(|row| format!("{} ({row})", or_dash(row.summary.most_used_lock, share)));
+        let line = format!("share of the most used lock: {}", listed(each));
+        blocks.push(Block::Lines(vec![line]));
     }
     blocks
 }
 
-/// One side of a lock that has readers and writers: its name, the side's, its figures, and its rate.
-type SideRow<'a> = (String, &'static str, &'a Side, f64);
-
 /// Readers and writers, each for themselves.
-fn sides<'a>(summaries: impl Iterator<Item = (String, &'a Summary)>) -> Table {
-    let rows = summaries.filter_map(|(name, summary)| {
-        let sharing = summary.sharing.as_ref()?;
-        let row =
-            |what, side: &'a Side| (name.clone(), what, side, summary.rate(side.acquisitions));
-        Some([row("read", &sharing.reads), row("write", &sharing.writes)])
+fn sides(locks: &[LockRow<'_>]) -> Table {
+    let rows = locks.iter().filter_map(|lock| {
+        let sharing = lock.summary.sharing.as_ref()?;
+        Some([
+            (lock, "read", &sharing.reads),
+            (lock, "write", &sharing.writes),
+        ])
     });
+    type Row<'a> = (&'a LockRow<'a>, &'static str, &'a Side);
     Columns::new()
-        .cell("lock", |(name, ..): &SideRow<'a>| name.clone())
-        .cell("side", |(_, what, ..)| (*what).to_owned())
+        .cell("lock", |(lock, ..): &Row<'_>| lock.to_string())
+        .cell("side", |(_, what, _)| (*what).to_owned())
         .left()
-        .cell("rate", |(.., rate)| throughput(*rate))
-        .include(side("").without("p99.9"), |(_, _, side, _)| {
-            Some(*side)
+        .cell("rate", |(lock, _, side)| {
+            throughput(lock.summary.rate(side.acquisitions))
         })
+        .include(side("").without("p99.9"), |row| Some(row.2))
         .table(
             "Reads and writes, each for themselves: rate, share in all acquisitions, fairness, waiting \
              times",
@@ -102,29 +94,25 @@ fn side<'a>(of: &str) -> Columns<'a, Option<&'a Side>> {
 
 /// Interrupted contexts, uneven choices, readers and writers of a lock, for programs.
 pub(crate) fn columns<'a>() -> Columns<'a, &'a Summary> {
-    let reads = |summary: &&'a Summary| summary.sharing.as_ref().map(|sharing| &sharing.reads);
-    let writes = |summary: &&'a Summary| summary.sharing.as_ref().map(|sharing| &sharing.writes);
+    let reads = |summary: &&'a Summary| Some(&summary.sharing.as_ref()?.reads);
+    let writes = |summary: &&'a Summary| Some(&summary.sharing.as_ref()?.writes);
     Columns::new()
         .value("nested", |summary: &&'a Summary| summary.nested)
         .value("most_used_lock", |summary| summary.most_used_lock)
-        .value("reads", move |summary| {
-            reads(summary).map(|side| side.acquisitions)
-        })
+        .value("reads", move |row| Some(reads(row)?.acquisitions))
         .include(side("read_"), reads)
-        .value("writes", move |summary| {
-            writes(summary).map(|side| side.acquisitions)
-        })
+        .value("writes", move |row| Some(writes(row)?.acquisitions))
         .include(side("write_"), writes)
         .values_only()
 }
 
 /// How deep vCPUs were interrupted.
-fn nested<'a>(summaries: impl Iterator<Item = (String, &'a Summary)>) -> Table {
+fn nested(locks: &[LockRow<'_>]) -> Table {
     let columns = Columns::new()
-        .cell("lock", |(name, _): &(String, &Summary)| name.clone())
-        .cell("nested", |(_, summary)| rate(summary.rate(summary.nested)))
-        .cell("share", |(_, summary)| {
-            share(summary.nested, summary.acquisitions)
+        .cell("lock", |row: &&LockRow<'_>| row.to_string())
+        .cell("nested", |row| rate(row.summary.rate(row.summary.nested)))
+        .cell("share", |row| {
+            share(row.summary.nested, row.summary.acquisitions)
         });
     let events = [
         ("2nd node", LockEvent::LockUseNode2),
@@ -133,13 +121,14 @@ fn nested<'a>(summaries: impl Iterator<Item = (String, &'a Summary)>) -> Table {
         ("no node", LockEvent::LockNoNode),
     ];
     let columns = events.into_iter().fold(columns, |columns, (title, event)| {
-        columns.cell(title, move |(_, summary)| {
-            count(summary.events.get(event.name()).copied().unwrap_or(0))
+        columns.cell(title, move |row| {
+            let events = &row.summary.events;
+            count(events.get(event.name()).copied().unwrap_or(0))
         })
     });
     columns.table(
         "Contexts: acquisitions that interrupted others, and waits in their CPU's further queue nodes",
-        summaries,
+        locks,
     )
 }
 

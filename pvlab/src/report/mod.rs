@@ -11,9 +11,7 @@ pub(crate) mod mix;
 
 pub use headline::headline;
 
-use crate::host::Host;
-use crate::record::Context;
-use crate::scenario::Scenario;
+use doc::{Block, render};
 use serde::Serialize;
 
 /// The format of a report.
@@ -29,33 +27,54 @@ pub enum Format {
     Markdown,
 }
 
-impl Context {
-    /// The same as every report for programs says it.
-    pub(crate) fn machine(&self, scenario: &Scenario) -> Machine<'_> {
-        Machine {
-            machine: scenario.machine_name(),
-            simulated: scenario.machine.is_simulated(),
-            machine_reason: &self.machine_reason,
-            host: self.host.as_ref(),
+/// A report: as it is serialised, for programs.
+pub(crate) trait Report: Serialize {
+    /// Its flat part, a row for each lock or vCPU.
+    fn csv(&self) -> String;
+
+    /// For people.
+    fn blocks(&self, format: Format) -> Vec<Block>;
+
+    /// The report in that format.
+    fn render(&self, format: Format) -> String {
+        match format {
+            Format::Json => to_json(self),
+            Format::Csv => self.csv(),
+            Format::Table | Format::Markdown => render(&self.blocks(format), format),
         }
     }
 }
 
-/// Where it was run, in a report for programs.
-#[derive(Serialize)]
-pub(crate) struct Machine<'a> {
-    machine: String,
-    simulated: bool,
-    machine_reason: &'a str,
-    host: Option<&'a Host>,
-}
-
 /// Indented JSON with a newline at its end.
-pub fn to_json(value: &impl Serialize) -> String {
+pub fn to_json(value: &(impl Serialize + ?Sized)) -> String {
     match serde_json::to_string_pretty(value) {
         Ok(json) => json + "\n",
         // Our reports have string keys alone, so this cannot come; if it did, a program that
         // reads the report would still get JSON.
         Err(error) => format!("{{\"error\": {:?}}}\n", error.to_string()),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod fixture {
+    use serde_json::Value;
+
+    /// Keys of the JSON that the documentation lacks; below those in `counted` are names of things that are
+    /// counted.
+    pub(crate) fn undocumented(json: &Value, documentation: &str, counted: &[&str]) -> Vec<String> {
+        let below = |json| undocumented(json, documentation, counted);
+        match json {
+            Value::Object(fields) => (fields.iter())
+                .flat_map(|(key, value)| {
+                    let known = documentation.contains(&format!("`{key}`"));
+                    let counts = counted.contains(&key.as_str());
+                    let mut lacking = if counts { Vec::new() } else { below(value) };
+                    lacking.extend((!known).then(|| key.clone()));
+                    lacking
+                })
+                .collect(),
+            Value::Array(items) => items.iter().flat_map(below).collect(),
+            _ => Vec::new(),
+        }
     }
 }

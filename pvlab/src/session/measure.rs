@@ -202,6 +202,7 @@ impl Run<'_> {
         tracing::debug!(elapsed = ?self.launched.elapsed(), "run is over");
         let record = Record {
             context: Context::default(),
+            account: None,
             scenario: self.scenario.clone(),
             start,
             measured_s: self.measured_s(&from, &to)?,

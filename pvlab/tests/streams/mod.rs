@@ -16,6 +16,9 @@ use pvlock::TraceEvent;
 use pvlock::trace::How;
 use std::path::{Path, PathBuf};
 
+#[path = "../../../pvlock/tests/support/rng.rs"]
+mod rng;
+
 /// Both kinds of files, and names for them.
 pub(crate) const FORMATS: [(Format, &str); 2] =
     [(Format::Perfetto, "pftrace"), (Format::JsonLines, "jsonl")];
@@ -210,16 +213,16 @@ pub(crate) fn story() -> Vec<Event> {
     ]
 }
 
-/// Repeatable random numbers (SplitMix64).
-pub(crate) struct Random(pub(crate) u64);
+/// Repeatable random numbers.
+pub(crate) struct Random(rng::Rng);
 
 impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(rng::Rng(seed))
+    }
+
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next()
     }
 
     pub(crate) fn below(&mut self, n: u64) -> u64 {
@@ -239,7 +242,7 @@ impl Random {
 
 /// Events in any order that no lock would make: writers have to bear it, and to keep it.
 pub(crate) fn nonsense(seed: u64, count: usize) -> Vec<Event> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut at = 0;
     (0..count)
         .map(|_| {

@@ -234,8 +234,8 @@ fn figures(layout: TableKind, cell: &CellResult) -> Vec<Figure> {
             median: median(&rounds)?,
             min: rounds.iter().copied().fold(f64::INFINITY, f64::min),
             max: rounds.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-            lo: interval.map(|(interval, _)| interval.lo),
-            hi: interval.map(|(interval, _)| interval.hi),
+            lo: interval.map(|((lo, _), _)| lo),
+            hi: interval.map(|((_, hi), _)| hi),
             interval: interval.map(|(_, support)| support),
             bistable: Bistable::of(&rounds),
         })

@@ -1,11 +1,9 @@
 //! Options of `pvlab compare`.
 
-use crate::options::common::Common;
+use crate::options::cells::CellArgs;
 use crate::options::guests::vcpus;
 use crate::options::lock::{LockArg, LockParser};
-use crate::options::machine::JobsArgs;
 use crate::options::numbers::{Each, positive, rounds, share};
-use crate::options::output::ReportArgs;
 use crate::options::times::nonzero_duration;
 use clap::Args;
 use std::time::Duration;
@@ -56,9 +54,5 @@ pub(crate) struct CompareArgs {
     #[arg(long)]
     pub(crate) explain: bool,
     #[command(flatten)]
-    pub(crate) jobs: JobsArgs,
-    #[command(flatten)]
-    pub(crate) common: Common,
-    #[command(flatten)]
-    pub(crate) report: ReportArgs,
+    pub(crate) cells: CellArgs,
 }

@@ -10,24 +10,21 @@ pub(crate) use args::{CompareArgs, EXAMPLES};
 
 use super::trace;
 use crate::host::Host;
+use crate::human::listed;
 use crate::options::cells;
 use crate::options::cells::Cell;
 use crate::options::common::Request;
 use crate::options::error::{CliError, usage};
-use crate::options::exit::{BROKEN, DONE, complain, interrupted, watch};
+use crate::options::exit::{BROKEN, DONE, complain, interrupted};
 use crate::options::guests::Guests;
 use crate::options::lock::LockArg;
-use crate::options::machine::jobs;
-use crate::options::output::Target;
 use crate::options::progress::{Progress, Watcher};
 use crate::options::times::length;
 use crate::record::{Context, Ended, Record};
-use crate::report::Format;
+use crate::report::{Format, Report};
 use crate::session;
-use crate::trace::account::Account;
 use plan::Plan;
 use pvlock::LockKind;
-use report::CompareReport;
 use result::Comparison;
 use std::ops::ControlFlow;
 
@@ -44,7 +41,7 @@ usage!(CompareUsage);
 
 /// Runs every round and reports.
 pub(crate) fn compare(args: &CompareArgs) -> Result<u8, CliError> {
-    if args.explain && args.report.format == Format::Csv {
+    if args.explain && args.cells.report.format == Format::Csv {
         return Err(CompareUsage::ExplainCsv.into());
     }
     let host = Host::examine();
@@ -59,13 +56,11 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, CliError> {
         scenario,
         machine_reason,
         locks,
-    } = args.common.request(guests, length, &host)?;
+    } = (args.cells.common).request(guests, length, &host)?;
     if args.explain {
         trace::check_traceable(&scenario)?;
     }
-    let jobs = jobs(args.jobs, scenario.machine)?;
-    let target = Target::check(args.report.output.as_deref())?;
-    watch(&target);
+    let (jobs, target) = args.cells.start(scenario.machine)?;
     let context = Context::new(host, machine_reason, &scenario);
     let plan = Plan {
         locks,
@@ -74,22 +69,23 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, CliError> {
         min_effect: args.min_effect,
         run: scenario,
     };
-    let (rounds, ended, broken) = run_rounds(&plan, jobs)?;
+    let (rounds, ended, broken) = run_rounds(&plan, &context, jobs)?;
     let done = rounds.len();
     if ended == Ended::Interrupted && done == 0 {
         return Ok(interrupted(
             "interrupted before the first round was complete; there is nothing to report",
         ));
     }
-    let accounts = if args.explain && ended == Ended::Complete {
-        explain(&plan)?
-    } else {
-        Vec::new()
+    let explained = match ended {
+        Ended::Complete if args.explain => explain(&plan)?,
+        _ => Vec::new(),
     };
-    let comparison = Comparison::new(plan, &rounds, ended, broken.as_ref());
-    let report = CompareReport::new(context, comparison, accounts);
-    target.write(&report.render(args.report.format))?;
-    if let Some(line) = report.exclusion_broken() {
+    let comparison = Comparison {
+        explained,
+        ..Comparison::new(plan, &rounds, ended, broken.as_ref())
+    };
+    target.write(&comparison.render(args.cells.report.format))?;
+    if let Some(line) = comparison.exclusion_broken() {
         complain(&line);
         return Ok(BROKEN);
     }
@@ -103,19 +99,20 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, CliError> {
 }
 
 /// Traces each lock once.
-fn explain(plan: &Plan) -> Result<Vec<(String, Account)>, CliError> {
+fn explain(plan: &Plan) -> Result<Vec<Record>, CliError> {
     let mut progress = Progress::new(plan.locks.len(), plan.run.expected());
-    let mut accounts = Vec::new();
+    let mut records = Vec::new();
     for (number, lock) in plan.locks.iter().enumerate() {
         progress.begin(format!("explaining {lock}"));
-        match trace::account(&plan.scenario(number, 0), &mut Watcher::new(&progress))? {
-            Some(account) => accounts.push((lock.name().to_owned(), account)),
-            // The comparison is complete; an explanation that was cut short is left out.
-            None => break,
+        let record = trace::account(&plan.scenario(number, 0), &mut Watcher::new(&progress))?;
+        // The comparison is complete; an explanation that was cut short is left out.
+        if record.interrupted {
+            break;
         }
+        records.push(record);
         progress.end();
     }
-    Ok(accounts)
+    Ok(records)
 }
 
 /// Place of the baseline among the locks. Native qspinlock is what most guests run, so it is what
@@ -126,8 +123,7 @@ fn baseline(args: &CompareArgs) -> Result<usize, CompareUsage> {
         return Ok(place(LockKind::QSpinLock.into()).unwrap_or(0));
     };
     place(baseline).ok_or_else(|| {
-        let locks: Vec<_> = args.locks.iter().map(ToString::to_string).collect();
-        let locks = locks.join(",");
+        let locks = listed(&args.locks).replace(' ', "");
         CompareUsage::BaselineMissing { baseline, locks }
     })
 }
@@ -136,7 +132,7 @@ fn baseline(args: &CompareArgs) -> Result<usize, CompareUsage> {
 /// lock that did not exclude, with its record.
 type Rounds = Result<(Vec<Vec<Record>>, Ended, Option<(usize, Record)>), session::RunError>;
 
-fn run_rounds(plan: &Plan, jobs: usize) -> Rounds {
+fn run_rounds(plan: &Plan, context: &Context, jobs: usize) -> Rounds {
     let places: Vec<_> = (0..plan.rounds)
         .flat_map(|round| plan.order(round).map(move |lock| (round, lock)))
         .collect();
@@ -151,7 +147,8 @@ fn run_rounds(plan: &Plan, jobs: usize) -> Rounds {
     let mut end = Ok((Ended::Complete, None));
     cells::run_all(&cells, jobs, &mut progress, |number, result| {
         let lock = places[number].1;
-        end = match result {
+        let context = context.clone();
+        end = match result.map(|record| Record { context, ..record }) {
             Ok(record) if record.vms.iter().any(|vm| !vm.exclusion.held()) => {
                 Ok((Ended::ExclusionBroken, Some((lock, record))))
             }

@@ -1,252 +1,131 @@
 //! The report of a comparison.
 
-use super::plan::Plan;
 use super::result::{Comparison, LockResult, Typical};
-use crate::figures::{Exclusion, Summary, Warning, none};
-use crate::human::{count, or_dash, rates, ratio, ratios, throughput, time};
-use crate::record::{Context, Ended};
+use crate::figures::none;
+use crate::human::{count, listed, or_dash, rates, ratio, ratios, throughput, time};
+use crate::record::Ended;
 use crate::report::account;
 use crate::report::column::Columns;
-use crate::report::doc::{Block, Table, render};
+use crate::report::doc::{Block, Table};
 use crate::report::headline::{achieved, headline, starts, workload};
 use crate::report::lock;
 use crate::report::lock::{LockRow, cut_off, evenness, named, slow_path, waiting};
 use crate::report::mix;
-use crate::report::{Format, Machine, to_json};
+use crate::report::{Format, Report};
 use crate::scenario::Length;
-use crate::scenario::selection::SlowPath;
-use crate::trace::account::Account;
-use serde::Serialize;
 
-/// The report of a comparison.
-#[derive(Clone, Debug)]
-pub(crate) struct CompareReport {
-    context: Context,
-    comparison: Comparison,
-    accounts: Vec<(String, Account)>,
-}
-
-/// The report for programs.
-#[derive(Serialize)]
-struct Json<'a> {
-    schema: &'static str,
-    #[serde(flatten)]
-    machine: Machine<'a>,
-    scenario: &'a Plan,
-    baseline: String,
-    ended: Ended,
-    rounds_done: usize,
-    exclusion: Exclusion,
-    slow_paths: Vec<SlowPath>,
-    results: &'a [LockResult],
-    warnings: &'a [Warning],
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    accounts: Vec<Explained<'a>>,
-}
-
-/// What one lock's waiting was spent on.
-#[derive(Serialize)]
-struct Explained<'a> {
-    lock: &'a str,
-    account: serde_json::Value,
-}
-
-impl CompareReport {
-    /// A report of that comparison.
-    ///
-    /// `accounts` explain what each lock's waiting was spent on, if that was asked for.
-    pub(crate) fn new(
-        context: Context,
-        comparison: Comparison,
-        accounts: Vec<(String, Account)>,
-    ) -> Self {
-        Self {
-            context,
-            comparison,
-            accounts,
-        }
+impl Report for Comparison {
+    fn csv(&self) -> String {
+        let machine = self.plan.run.machine_name();
+        compared(self.rounds_done)
+            .include(evenness().and(counts()).and(rest()), |row| row.row())
+            .value("machine", move |_| machine.clone())
+            .csv(&self.results)
     }
 
-    /// The report in that format.
-    pub(crate) fn render(&self, format: Format) -> String {
-        match format {
-            Format::Json => to_json(&self.json()),
-            Format::Csv => self.csv(),
-            Format::Table | Format::Markdown => {
-                let mut blocks = self.blocks();
-                blocks.extend(self.explanation(format));
-                render(&blocks, format)
-            }
-        }
-    }
-
-    /// What the waiting was spent on: side by side, then each lock in detail.
-    fn explanation(&self, format: Format) -> Vec<Block> {
-        if self.accounts.is_empty() {
-            return Vec::new();
-        }
-        let mut blocks = vec![
-            Block::Table(account::explain(&self.accounts)),
-            Block::Lines(account::explain_legend()),
-        ];
-        for (_, each) in &self.accounts {
-            blocks.extend(account::blocks(each, format));
-        }
-        blocks
-    }
-
-    /// What to cry out if a lock did not exclude.
-    pub(crate) fn exclusion_broken(&self) -> Option<String> {
-        lock::exclusion_broken(self.summaries())
-    }
-
-    fn summaries(&self) -> impl Iterator<Item = (&str, &Summary)> + Clone {
-        let results = self.comparison.results.iter();
-        results.map(|result| (result.lock.as_str(), &result.summary))
-    }
-
-    fn locks(&self) -> impl Iterator<Item = LockRow<'_>> {
-        let results = self
-            .comparison
-            .results
-            .iter()
-            .zip(&self.comparison.plan.locks);
-        results.map(|(result, &lock)| LockRow {
-            name: result.lock.clone(),
-            lock,
-            summary: &result.summary,
-        })
-    }
-
-    fn rows(&self) -> impl Iterator<Item = Row<'_>> {
-        let results = self.comparison.results.iter().zip(self.locks());
-        results.map(|(result, lock)| Row { result, lock })
-    }
-
-    fn json(&self) -> Json<'_> {
-        let Comparison {
-            plan,
-            rounds_done,
-            ended,
-            results,
-            warnings,
-        } = &self.comparison;
-        let exclusion = match ended {
-            Ended::ExclusionBroken => Exclusion::Broken,
-            Ended::Complete | Ended::Interrupted => {
-                Exclusion::worst(results.iter().map(|result| result.summary.exclusion))
-            }
-        };
-        Json {
-            schema: "pvlab.compare/1",
-            machine: self.context.machine(&plan.run),
-            scenario: plan,
-            baseline: self.comparison.baseline(),
-            ended: *ended,
-            rounds_done: *rounds_done,
-            exclusion,
-            slow_paths: slow_paths(plan),
-            results,
-            warnings,
-            accounts: (self.accounts.iter())
-                .map(|(lock, each)| Explained {
-                    lock,
-                    account: account::to_value(each),
-                })
-                .collect(),
-        }
-    }
-
-    fn blocks(&self) -> Vec<Block> {
-        let Comparison {
-            plan,
-            rounds_done,
-            ended,
-            results,
-            warnings,
-        } = &self.comparison;
-        let rounds = match ended {
-            Ended::Complete => format!("rounds: {rounds_done}, interleaved and rotated"),
-            Ended::Interrupted => {
-                format!("interrupted after {rounds_done} of {} rounds", plan.rounds)
-            }
+    fn blocks(&self, format: Format) -> Vec<Block> {
+        let (run, done, of) = (&self.plan.run, self.rounds_done, self.plan.rounds);
+        let rounds = match self.ended {
+            Ended::Complete => format!("rounds: {done}, interleaved and rotated"),
+            Ended::Interrupted => format!("interrupted after {done} of {of} rounds"),
             Ended::ExclusionBroken => {
-                format!(
-                    "stopped after {rounds_done} of {} rounds: exclusion broken",
-                    plan.rounds
-                )
+                format!("stopped after {done} of {of} rounds: exclusion broken")
             }
         };
-        let mut lines = vec![
-            headline(&self.context, &plan.run),
-            workload(&plan.run),
-            rounds,
-        ];
-        lines.extend(slow_paths(plan).iter().map(ToString::to_string));
-        lines.extend(achieved(&plan.run, self.summaries()));
-        lines.extend(starts(results.iter().flat_map(|result| &result.starts)));
-        lines.extend(uneven_end(plan, results, *ended));
+        let locks = self.locks();
+        let mut lines = vec![headline(&self.context, run), workload(run), rounds];
+        lines.extend(self.slow_paths.iter().map(ToString::to_string));
+        lines.extend(achieved(run, &locks));
+        lines.extend(starts(
+            self.results.iter().flat_map(|result| &result.starts),
+        ));
+        lines.extend(self.uneven_end());
         let mut blocks = vec![
             Block::Lines(lines),
             Block::Table(self.throughput()),
-            Block::Table(self.fairness()),
-            Block::Table(self.waiting()),
+            Block::Table(named("lock").and(slow_path()).and(evenness()).table(
+                "Fairness among vCPUs (Jain index, most over least acquisitions), and waiting times",
+                locks.clone(),
+            )),
+            Block::Table(waits(&locks)),
         ];
-        let named = self
-            .summaries()
-            .map(|(lock, summary)| (lock.to_owned(), summary));
-        blocks.extend(cut_off(named.clone()).map(|line| Block::Lines(vec![line])));
-        blocks.extend(mix::blocks(&plan.run, named));
-        blocks.push(lock::warnings(warnings));
+        blocks.extend(cut_off(&locks));
+        blocks.extend(mix::blocks(run, &locks));
+        blocks.push(lock::warnings(&self.warnings));
+        blocks.extend(account::explain(&self.explained, format));
         blocks
+    }
+}
+
+impl Comparison {
+    /// What to cry out if a lock did not exclude.
+    pub(crate) fn exclusion_broken(&self) -> Option<String> {
+        lock::exclusion_broken(&self.locks())
+    }
+
+    fn locks(&self) -> Vec<LockRow<'_>> {
+        self.results.iter().map(LockResult::row).collect()
     }
 
     fn throughput(&self) -> Table {
         let title = format!(
             "Throughput of all vCPUs together, and its ratio to {} in the same round (median; 95 % \
              interval by Student's t on logarithms)",
-            self.comparison.baseline()
+            self.baseline
         );
-        compared(self.comparison.rounds_done).table(title, self.rows())
+        compared(self.rounds_done).table(title, &self.results)
     }
 
-    fn fairness(&self) -> Table {
-        named("lock").and(slow_path()).and(evenness()).table(
-            "Fairness among vCPUs (Jain index, most over least acquisitions), and waiting times",
-            self.locks(),
-        )
-    }
-
-    fn waiting(&self) -> Table {
-        let table = named("lock").and(counts()).table(
-            "How it waited: acquisitions of all rounds, share of them contended, rates of events, \
-             CPUs used",
-            self.locks(),
-        );
-        table.without_empty_columns("-")
-    }
-
-    fn csv(&self) -> String {
-        let machine = self.comparison.plan.run.machine_name();
-        compared(self.comparison.rounds_done)
-            .include(evenness().and(counts()).and(rest()), |row| row.lock.clone())
-            .value("machine", move |_| machine.clone())
-            .csv(self.rows())
+    /// When the vCPUs were done with a fixed number of acquisitions: figures are of the time before.
+    fn uneven_end(&self) -> Option<String> {
+        // The run in which a lock broke is in its sums and in no round.
+        if !matches!(self.plan.run.length, Length::Iterations(_))
+            || self.ended == Ended::ExclusionBroken
+        {
+            return None;
+        }
+        let each = self
+            .results
+            .iter()
+            .filter(|result| !result.starts.is_empty());
+        let each = listed(each.map(|LockResult { lock, summary, .. }| {
+            let [first, last] = [summary.measured_s, summary.whole_s].map(|s| time(s * 1e9));
+            format!("{first} of {last} ({lock})")
+        }));
+        (!each.is_empty()).then(|| {
+            format!(
+                "the first vCPU was done after {each} that the last took, all rounds together: rates, \
+                 fairness and waits are of the time in which all vCPUs were at work"
+            )
+        })
     }
 }
 
-/// A lock of a comparison.
-struct Row<'a> {
-    result: &'a LockResult,
-    lock: LockRow<'a>,
+impl LockResult {
+    fn row(&self) -> LockRow<'_> {
+        LockRow {
+            vm: None,
+            lock: self.lock,
+            summary: &self.summary,
+        }
+    }
 }
 
-fn compared<'a>(rounds: usize) -> Columns<'a, Row<'a>> {
-    let made = |row: &Row<'a>| Some(row.result.throughput.as_ref()?.typical);
-    let compared = |row: &Row<'a>| Some(row.result.ratio.as_ref()?.typical);
+fn waits(locks: &[LockRow<'_>]) -> Table {
+    let table = named("lock").and(counts()).table(
+        "How it waited: acquisitions of all rounds, share of them contended, rates of events, \
+         CPUs used",
+        locks.iter().copied(),
+    );
+    table.without_empty_columns("-")
+}
+
+fn compared<'a>(rounds: usize) -> Columns<'a, &'a LockResult> {
+    let made = |row: &&LockResult| Some(row.throughput.as_ref()?.typical);
+    let compared = |row: &&LockResult| Some(row.ratio.as_ref()?.typical);
     Columns::new()
-        .text("lock", "lock", |row: &Row<'_>| row.result.lock.clone())
-        .value("is_baseline", |row| row.result.is_baseline)
+        .text("lock", "lock", |row: &&LockResult| row.lock.name())
+        .value("is_baseline", |row| row.is_baseline)
         .value("rounds", move |_| rounds)
         .value("throughput_per_s", move |row| none::some(made(row)?.median))
         .cell("acquisitions", move |row| {
@@ -264,13 +143,14 @@ fn compared<'a>(rounds: usize) -> Columns<'a, Row<'a>> {
         .value("ratio_lo", move |row| compared(row)?.lo)
         .value("ratio_hi", move |row| compared(row)?.hi)
         .cell("interval", move |row| {
-            let other = compared(row).filter(|_| !row.result.is_baseline);
+            let other = compared(row).filter(|_| !row.is_baseline);
             or_dash(other.and_then(Typical::ends), ratios)
         })
-        .value("verdict", |row| {
-            Some(row.result.ratio.as_ref()?.verdict.name())
+        .value("verdict", |row| Some(row.ratio.as_ref()?.verdict.name()))
+        .cell("verdict", |row| match &row.ratio {
+            _ if row.is_baseline => "baseline".to_owned(),
+            ratio => or_dash(ratio.as_ref(), |ratio| ratio.verdict.name().to_owned()),
         })
-        .cell("verdict", |row| verdict(row.result).to_owned())
         .left()
 }
 
@@ -295,49 +175,4 @@ fn rest<'a>() -> Columns<'a, LockRow<'a>> {
         .value("wait_cut_off_ns", |row| {
             row.summary.wait_ns?.longest_cut_off
         })
-}
-
-/// When the vCPUs were done with a fixed number of acquisitions: figures are of the time before.
-fn uneven_end(plan: &Plan, results: &[LockResult], ended: Ended) -> Option<String> {
-    if !matches!(plan.run.length, Length::Iterations(_)) {
-        return None;
-    }
-    let each = results.iter().filter(|result| !result.starts.is_empty());
-    let each = each.map(|LockResult { lock, summary, .. }| {
-        format!(
-            "{} of {} ({lock})",
-            time(summary.measured_s * 1e9),
-            time(summary.whole_s * 1e9)
-        )
-    });
-    let each: Vec<_> = each.collect();
-    // The run in which a lock broke is in its sums and in no round.
-    (!each.is_empty() && ended != Ended::ExclusionBroken).then(|| {
-        format!(
-            "the first vCPU was done after {} that the last took, all rounds together: rates, fairness and \
-             waits are of the time in which all vCPUs were at work",
-            each.join(", ")
-        )
-    })
-}
-
-fn verdict(result: &LockResult) -> &'static str {
-    match &result.ratio {
-        _ if result.is_baseline => "baseline",
-        Some(ratio) => ratio.verdict.name(),
-        None => "-",
-    }
-}
-
-/// How each of the plan's locks waits; one named again is not told of again.
-fn slow_paths(plan: &Plan) -> Vec<SlowPath> {
-    let vcpus = plan.run.vcpus();
-    let mut paths: Vec<SlowPath> = Vec::new();
-    for &lock in &plan.locks {
-        let path = SlowPath::of(&plan.run, lock, vcpus);
-        if !paths.contains(&path) {
-            paths.push(path);
-        }
-    }
-    paths
 }

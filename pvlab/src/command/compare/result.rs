@@ -1,36 +1,48 @@
 //! A comparison of locks, from the records of its rounds.
 
 use super::plan::Plan;
-use crate::figures::bistable::Bistable;
-use crate::figures::none;
+use super::warning;
 use crate::figures::stats;
 use crate::figures::stats::Support;
-use crate::figures::warning;
-use crate::figures::warning::Warning;
-use crate::figures::{Run, Summary};
-use crate::record::{Ended, Record, Start};
+use crate::figures::warning::{Warning, of_scenario};
+use crate::figures::{Bistable, Exclusion, Run, Summary, none};
+use crate::record::{Context, Ended, Record, Start};
+use crate::report::account::explained;
+use crate::scenario::Lock;
+use crate::scenario::selection::SlowPath;
 use serde::Serialize;
 
 /// A comparison.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "schema", rename = "pvlab.compare/1")]
 pub(crate) struct Comparison {
+    #[serde(flatten)]
+    pub context: Context,
     /// What was compared.
+    #[serde(rename = "scenario")]
     pub plan: Plan,
-    /// Complete rounds.
-    pub rounds_done: usize,
-    /// How it ended.
+    /// The lock that the others are compared with.
+    pub baseline: Lock,
     pub ended: Ended,
+    pub rounds_done: usize,
+    pub exclusion: Exclusion,
+    /// How each of the plan's locks waits; one named again is not told of again.
+    pub slow_paths: Vec<SlowPath>,
     /// One for each lock of the plan.
     pub results: Vec<LockResult>,
     /// What the reader of the figures must know.
     pub warnings: Vec<Warning>,
+    /// Runs that were traced, if it was asked what waiting was spent on.
+    #[serde(rename = "accounts", serialize_with = "explained")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub explained: Vec<Record>,
 }
 
 /// What came out for one lock.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct LockResult {
-    /// The lock's name.
-    pub lock: String,
+    /// The lock.
+    pub lock: Lock,
     /// Whether the others are compared with this one.
     pub is_baseline: bool,
     /// Its throughput, if a round is complete.
@@ -88,13 +100,13 @@ pub(crate) struct Typical {
 impl Typical {
     fn of(rounds: &[f64]) -> Option<Self> {
         let median = stats::median(rounds)?;
-        let found = stats::rounds_interval(rounds);
+        let (ends, interval) = stats::rounds_interval(rounds).unzip();
         Some(Self {
             median,
             // The interval is about the geometric mean; it must not look as if the median were wrong.
-            lo: found.map(|(bounds, _)| bounds.lo.min(median)),
-            hi: found.map(|(bounds, _)| bounds.hi.max(median)),
-            interval: found.map(|(_, support)| support),
+            lo: ends.map(|(lo, _)| lo.min(median)),
+            hi: ends.map(|(_, hi)| hi.max(median)),
+            interval,
         })
     }
 
@@ -141,31 +153,35 @@ impl Comparison {
         let results: Vec<_> = (0..plan.locks.len())
             .map(|lock| result(&plan, lock, rounds, broken))
             .collect();
-        let mut warnings = warning::of_scenario(&plan.run);
-        warnings.extend(super::warning::of_rounds(&plan, rounds));
+        let mut warnings = of_scenario(&plan.run);
+        warnings.extend(warning::of_rounds(&plan, rounds));
         for (lock, result) in results.iter().enumerate() {
             let records: Vec<_> = rounds.iter().filter_map(|round| round.get(lock)).collect();
-            warnings.extend(super::warning::of_lock(
-                &plan,
-                lock,
-                &result.summary,
-                &records,
-            ));
-            let states = result.throughput.as_ref().and_then(|t| t.bistable);
-            warnings.extend(states.map(|states| super::warning::bistable(&result.lock, states)));
+            warnings.extend(warning::of_lock(&plan.run, result, &records));
         }
+        let mut slow_paths = Vec::new();
+        for &lock in &plan.locks {
+            let path = SlowPath::of(&plan.run, lock, plan.run.vcpus());
+            if !slow_paths.contains(&path) {
+                slow_paths.push(path);
+            }
+        }
+        let mut records = rounds
+            .iter()
+            .flatten()
+            .chain(broken.map(|(_, record)| record));
         Self {
+            context: (records.next()).map_or_else(Context::default, |first| first.context.clone()),
+            baseline: plan.locks[plan.baseline],
+            exclusion: Exclusion::worst(results.iter().map(|result| result.summary.exclusion)),
             plan,
             rounds_done: rounds.len(),
             ended,
+            slow_paths,
             results,
             warnings,
+            explained: Vec::new(),
         }
-    }
-
-    /// The name of the baseline.
-    pub(crate) fn baseline(&self) -> String {
-        self.plan.locks[self.plan.baseline].name()
     }
 }
 
@@ -180,35 +196,22 @@ fn result(
     let throughput = throughput(&runs);
     let ratio = ratio(&runs, &base, plan.min_effect);
     // The broken run is in no complete round, but its count of violations must not be lost.
-    runs.extend(
-        broken
-            .iter()
-            .filter(|(which, _)| *which == lock)
-            .filter_map(|(_, r)| run_of(r)),
-    );
+    let broken = broken.filter(|(which, _)| *which == lock);
+    runs.extend(broken.and_then(|(_, record)| Run::first(record)));
+    let records = rounds.iter().filter_map(|round| round.get(lock));
     LockResult {
-        lock: plan.locks[lock].name(),
+        lock: plan.locks[lock],
         is_baseline: lock == plan.baseline,
         throughput,
         ratio,
         summary: Summary::of(&runs),
-        starts: rounds
-            .iter()
-            .filter_map(|round| round.get(lock))
-            .map(|r| r.start.clone())
-            .collect(),
+        starts: records.map(|record| record.start.clone()).collect(),
     }
 }
 
-fn run_of(record: &Record) -> Option<Run<'_>> {
-    record.vms.first().map(|vm| Run::of(record, vm))
-}
-
 fn runs_of(lock: usize, rounds: &[Vec<Record>]) -> Vec<Run<'_>> {
-    rounds
-        .iter()
-        .filter_map(|round| round.get(lock).and_then(run_of))
-        .collect()
+    let records = rounds.iter().filter_map(|round| round.get(lock));
+    records.filter_map(Run::first).collect()
 }
 
 fn throughput(runs: &[Run<'_>]) -> Option<Throughput> {
@@ -228,7 +231,7 @@ fn ratio(runs: &[Run<'_>], base: &[Run<'_>], min_effect: f64) -> Option<Ratio> {
         something.then(|| run.throughput_for_ratio() / base.throughput_for_ratio())
     };
     let rounds: Vec<_> = runs.iter().zip(base).map(of_round).collect();
-    let ratio = ratio_of(rounds.iter().flatten().copied().collect(), min_effect)?;
+    let ratio = ratio_of(rounds.iter().copied().flatten().collect(), min_effect)?;
     Some(Ratio {
         rounds: rounds.into_iter().map(|r| r.unwrap_or(f64::NAN)).collect(),
         ..ratio

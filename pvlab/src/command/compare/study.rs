@@ -1,4 +1,4 @@
-//! How often [`super`] calls a difference between a lock and itself: a study with known truth.
+//! How often [`super`] calls a difference, of a lock and itself above all: a study with known truth.
 
 use super::*;
 use crate::figures::stats::Random;
@@ -7,14 +7,13 @@ use crate::figures::stats::Random;
 const STUDIES: u32 = 4_000;
 /// 5 % of them, and three standard errors of such a count: sqrt(4000 * 0.05 * 0.95) is 13.8.
 const TOLERATED: u32 = 200 + 41;
-/// The default of `--min-effect`.
-const MIN_EFFECT: f64 = 0.01;
 
 /// What a round's throughput is multiplied by.
 type Noise = fn(&mut Random) -> f64;
 
 /// The spreads that are seen, and noise that is skewed to the one or the other side.
-const NOISES: [(&str, Noise); 6] = [
+const NOISES: [(&str, Noise); 7] = [
+    ("a tenth more or less", |random| 1.0 + 0.1 * random.normal()),
     ("5 %", |random| (0.05 * random.normal()).exp()),
     ("20 %", |random| (0.2 * random.normal()).exp()),
     ("50 %", |random| (0.5 * random.normal()).exp()),
@@ -30,12 +29,17 @@ const NOISES: [(&str, Noise); 6] = [
 
 /// How many of the comparisons of a lock with itself call it faster, and how many slower.
 fn alarms(rounds: usize, noise: Noise) -> (u32, u32) {
+    calls(rounds, 1.0, noise)
+}
+
+/// The same of a lock with one that is `factor` times as fast, however small a difference may be.
+fn calls(rounds: usize, factor: f64, noise: Noise) -> (u32, u32) {
     let mut random = Random::new(rounds as u64);
     let (mut faster, mut slower) = (0, 0);
     for _ in 0..STUDIES {
         // What the rounds have in common, as a host that gets slower, is not in their ratios.
-        let ratios = (0..rounds).map(|_| noise(&mut random) / noise(&mut random));
-        match ratio_of(ratios.collect(), MIN_EFFECT).map(|ratio| ratio.verdict) {
+        let ratios = (0..rounds).map(|_| factor * noise(&mut random) / noise(&mut random));
+        match ratio_of(ratios.collect(), 0.0).map(|ratio| ratio.verdict) {
             Some(Verdict::Faster) => faster += 1,
             Some(Verdict::Slower) => slower += 1,
             Some(Verdict::NoDifference) => {}
@@ -58,6 +62,13 @@ fn a_lock_differs_from_itself_in_at_most_one_of_twenty_comparisons() {
             );
         }
     }
+}
+
+#[test]
+fn a_lock_twice_as_fast_is_always_found_in_noise_of_a_tenth() {
+    let (_, noise) = NOISES[0];
+    assert_eq!(calls(5, 2.0, noise), (STUDIES, 0));
+    assert_eq!(calls(5, 0.5, noise), (0, STUDIES));
 }
 
 /// Two states a thousand times apart, each in half of the rounds.
@@ -88,7 +99,7 @@ fn the_study_finds_a_verdict_that_is_too_bold() {
         let median = stats::median(&ratios).unwrap_or(1.0);
         let lo = ratios.iter().copied().fold(f64::INFINITY, f64::min);
         let hi = ratios.iter().copied().fold(0.0, f64::max);
-        verdict(median, Some((lo, hi)), MIN_EFFECT) != Verdict::NoDifference
+        verdict(median, Some((lo, hi)), 0.01) != Verdict::NoDifference
     };
     let alarms = (0..STUDIES).filter(|_| bold()).count();
     assert!(alarms > TOLERATED as usize, "{alarms}");

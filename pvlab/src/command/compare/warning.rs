@@ -1,12 +1,13 @@
 //! Warnings about a comparison.
 
 use super::plan::Plan;
+use super::result::LockResult;
 use crate::figures::warning::{
     Warning, busy_host, of_repeats, of_reports, of_summary, of_unknown, starving, two_states,
 };
-use crate::figures::{Bistable, Summary};
 use crate::host::format_cpu_list;
 use crate::record::{Record, StartReason};
+use crate::scenario::Scenario;
 use abi::Counter;
 
 /// Warnings about a comparison's rounds as a whole.
@@ -18,86 +19,64 @@ pub(crate) fn of_rounds(plan: &Plan, rounds: &[Vec<Record>]) -> Vec<Warning> {
     warnings.extend(of_repeats(
         runs.map(|record| (record.repeated, &*record.without_cpu)),
     ));
-    if rounds.len() == 1 {
-        warnings.push(Warning::new(
+    let (code, text) = match rounds.len() {
+        1 => (
             "one_round",
             "one round proves nothing: no interval can be had and no verdict given",
-        ));
-    } else if rounds.len() == 2 {
-        warnings.push(Warning::new(
+        ),
+        2 => (
             "two_rounds",
             "two rounds give no verdict: they may agree by chance; --rounds 3 and more give one",
-        ));
-    } else if !rounds.is_empty() && rounds.len() < plan.locks.len() {
-        warnings.push(Warning::new(
+        ),
+        n if n > 0 && n < plan.locks.len() => (
             "few_rounds",
             "there are fewer complete rounds than locks, so not every lock had every place",
-        ));
-    }
+        ),
+        _ => return warnings,
+    };
+    warnings.push(Warning::new(code, text));
     warnings
 }
 
 /// Warnings about one lock, from its runs of all rounds.
-pub(crate) fn of_lock(
-    plan: &Plan,
-    lock: usize,
-    summary: &Summary,
-    records: &[&Record],
-) -> Vec<Warning> {
-    let kind = plan.locks[lock];
-    let mut warnings = of_summary(&plan.run, kind, summary, records.is_empty());
+pub(crate) fn of_lock(run: &Scenario, result: &LockResult, records: &[&Record]) -> Vec<Warning> {
+    let (lock, summary) = (result.lock, &result.summary);
+    let mut warnings = of_summary(run, lock, summary, records.is_empty());
+    let mut warn = |code, text: String| warnings.push(Warning::about(lock, code, text));
     let used = (summary.cpu_ns, summary.measured_s);
-    if let Some(text) = busy_host(&plan.run, kind.traits().halts, used, records) {
-        warnings.push(Warning::about(kind, "host_busy", format!("{kind}: {text}")));
+    if let Some(text) = busy_host(run, lock.traits().halts, used, records) {
+        warn("host_busy", text);
     }
-    let rounds = |wanted: &dyn Fn(&Record) -> bool| -> Vec<usize> {
-        (1..)
-            .zip(records)
-            .filter(|(_, record)| wanted(record))
-            .map(|(round, _)| round)
-            .collect()
+    let rounds = |wanted: fn(&Record) -> bool| {
+        let numbered = (1..).zip(records);
+        let wanted = numbered.filter_map(|(round, record)| wanted(record).then_some(round));
+        Some(wanted.collect::<Vec<_>>())
+            .filter(|rounds| !rounds.is_empty())
+            .map(|rounds| format_cpu_list(&rounds))
     };
-    let empty = rounds(&|record| {
-        record
-            .vms
-            .iter()
-            .all(|vm| vm.total(Counter::Acquisitions) == 0)
-    });
-    if !empty.is_empty() {
-        warnings.push(Warning::about(
-            kind,
-            "no_acquisitions",
-            format!(
-                "{kind}: no acquisition in round {}; where the other lock made some, the ratio counts \
-                 it as half a one, which is a bound and no measurement",
-                format_cpu_list(&empty)
-            ),
-        ));
+    let nothing =
+        |record: &Record| (record.vms.iter()).all(|vm| vm.total(Counter::Acquisitions) == 0);
+    if let Some(rounds) = rounds(nothing) {
+        let text = format!(
+            "no acquisition in round {rounds}; where the other lock made some, the ratio counts \
+             it as half a one, which is a bound and no measurement"
+        );
+        warn("no_acquisitions", text);
     }
     if !summary.starving.is_empty() {
-        let text = format!("{kind}: {}", starving(&summary.starving, true));
-        warnings.push(Warning::about(kind, "starved", text));
+        warn("starved", starving(&summary.starving, true));
     }
-    let early = rounds(&|record| matches!(record.start.reason, StartReason::LimitReached(_)));
-    if !early.is_empty() {
-        warnings.push(Warning::about(
-            kind,
-            "not_descheduled",
-            format!(
-                "{kind}: in round {} the measurement started before every vCPU had been \
-                 descheduled once; overcommitted throughput may look too high",
-                format_cpu_list(&early)
-            ),
-        ));
+    let early = |record: &Record| matches!(record.start.reason, StartReason::LimitReached(_));
+    if let Some(rounds) = rounds(early) {
+        let text = format!(
+            "in round {rounds} the measurement started before every vCPU had been \
+             descheduled once; overcommitted throughput may look too high"
+        );
+        warn("not_descheduled", text);
+    }
+    let states = result.throughput.as_ref().and_then(|t| t.bistable);
+    if let Some(states) = states {
+        warn("bistable", two_states(states));
     }
     warnings
-}
-
-/// A warning about rounds that fall into two groups.
-pub(crate) fn bistable(lock: &str, states: Bistable) -> Warning {
-    Warning {
-        code: "bistable",
-        lock: Some(lock.to_owned()),
-        text: format!("{lock}: {}", two_states(states)),
-    }
 }

@@ -1,6 +1,6 @@
 //! `pvlab run --live`: a small table that is redrawn each second, on standard error.
 
-use crate::human::{or_dash, rate};
+use crate::human::{listed, or_dash, rate};
 use crate::options::terminal;
 use crate::scenario::Scenario;
 use crate::session::Interval;
@@ -49,7 +49,7 @@ fn lines(scenario: &Scenario, interval: &Interval) -> Vec<String> {
         "kicks",
         "LHP"
     );
-    let per_second = |n: u64| rate(n as f64 / interval.length_s.max(1e-9));
+    let per_second = per_second(interval);
     let numbered = interval.vms.iter().zip(&scenario.vms).enumerate();
     let vms = numbered.map(|(number, (vm, spec))| {
         let live = interval.live.get(number).and_then(Option::as_ref);
@@ -67,9 +67,14 @@ fn lines(scenario: &Scenario, interval: &Interval) -> Vec<String> {
     [head].into_iter().chain(vms).collect()
 }
 
+fn per_second(interval: &Interval) -> impl Fn(u64) -> String {
+    let length_s = interval.length_s.max(1e-9);
+    move |n| rate(n as f64 / length_s)
+}
+
 /// The lines for a statistics interval, one for each VM.
 pub(crate) fn interval_lines(scenario: &Scenario, interval: &Interval) -> Vec<String> {
-    let per_second = |count: u64| rate(count as f64 / interval.length_s.max(1e-9));
+    let per_second = per_second(interval);
     let numbered = scenario.vms.iter().zip(&interval.vms).enumerate();
     let without = if interval.without_cpu_s > 0.0 {
         format!(
@@ -105,10 +110,8 @@ fn within(mut lines: Vec<String>, (columns, rows): (usize, usize)) -> Vec<String
         lines.truncate(most - 1);
         lines.push(format!("{left_out} more do not fit"));
     }
-    lines
-        .iter()
-        .map(|line| terminal::fit(line, columns))
-        .collect()
+    let fitting = lines.iter().map(|line| terminal::fit(line, columns));
+    fitting.collect()
 }
 
 /// `vCPUs 0, 3` or `nobody`.
@@ -116,8 +119,7 @@ fn vcpus(numbers: &[usize]) -> String {
     if numbers.is_empty() {
         return "nobody".to_owned();
     }
-    let list: Vec<_> = numbers.iter().map(ToString::to_string).collect();
-    format!("vCPUs {}", list.join(", "))
+    format!("vCPUs {}", listed(numbers))
 }
 
 #[cfg(test)]

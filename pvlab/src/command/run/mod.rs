@@ -11,19 +11,18 @@ use crate::options::common::Request;
 use crate::options::error::CliError;
 use crate::options::exit::{BROKEN, DONE, complain, interrupted, watch};
 use crate::options::guests::Guests;
-use crate::options::output::Target;
+use crate::options::output::{ReportArgs, Target};
 use crate::options::progress::{Aside, Progress, Watcher};
 use crate::options::schedule;
 use crate::options::times::{TimeUsage, check_time, length};
 use crate::record::{Context, Record};
-use crate::report::Format;
 use crate::report::headline::headline;
+use crate::report::{Format, Report};
 use crate::scenario::{Length, Scenario};
 use crate::session;
 use crate::session::Options;
 use live::LiveView;
 use report::RunReport;
-use std::path::Path;
 use std::time::Duration;
 
 /// How often the live view is redrawn.
@@ -34,11 +33,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, CliError> {
     let host = Host::examine();
     let length = length(args.duration, args.iterations);
     let Request {
-        scenario,
+        mut scenario,
         machine_reason,
         ..
     } = (args.common).request(Guests::of(&args.guests)?, length, &host)?;
-    let mut scenario = scenario;
     if let (Some(interval), Length::Duration(duration)) = (args.stat_interval, length)
         && interval > duration
     {
@@ -50,8 +48,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, CliError> {
     let how = How {
         stat_interval: args.stat_interval,
         live: args.live,
-        format: args.report.format,
-        output: args.report.output.as_deref(),
+        report: &args.report,
     };
     let saved = schedule::apply(&args.schedule, &mut scenario)?;
     let result = carry_out(scenario, machine_reason, host, &how);
@@ -65,8 +62,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, CliError> {
 pub(crate) struct How<'a> {
     pub(crate) stat_interval: Option<Duration>,
     pub(crate) live: bool,
-    pub(crate) format: Format,
-    pub(crate) output: Option<&'a Path>,
+    pub(crate) report: &'a ReportArgs,
 }
 
 /// Runs the scenario and reports.
@@ -76,8 +72,8 @@ pub(crate) fn carry_out(
     host: Host,
     args: &How<'_>,
 ) -> Result<u8, CliError> {
-    let format = args.format;
-    let target = Target::check(args.output)?;
+    let format = args.report.format;
+    let target = Target::check(args.report.output.as_deref())?;
     watch(&target);
     let context = Context::new(host, machine_reason, &scenario);
 
@@ -111,17 +107,17 @@ pub(crate) fn carry_out(
     drop(progress);
 
     let record = Record { context, ..result? };
-    let report = RunReport::new(record);
-    let headline = !(told && target.is_stdout());
-    target.write(&report.render(format, headline))?;
+    let mut report = RunReport::new(&record);
+    report.first_line = !(told && target.is_stdout());
+    target.write(&report.render(format))?;
     if let Some(line) = report.exclusion_broken() {
         complain(&line);
         return Ok(BROKEN);
     }
-    if report.record.interrupted {
+    if record.interrupted {
+        let seconds = record.measured_s;
         return Ok(interrupted(&format!(
-            "interrupted after {:.1} s; the report is of these",
-            report.record.measured_s
+            "interrupted after {seconds:.1} s; the report is of these"
         )));
     }
     Ok(DONE)

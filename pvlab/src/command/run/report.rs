@@ -1,16 +1,15 @@
 //! The report of a run, down to each vCPU.
 
-use crate::figures as analysis;
-use crate::figures::{Exclusion, Run, Summary, WaitNs, Warning};
-use crate::human::{count, or_dash, or_unknown, rate, share, throughput, time};
-use crate::record::{Record, VcpuRecord, VmRecord};
+use crate::figures::{Exclusion, Summary, WaitNs, Warning, warnings_of_run};
+use crate::human::{count, listed, nanos, or_dash, or_unknown, rate, share, throughput, time};
+use crate::record::{Context, Record, VcpuRecord, VmRecord};
 use crate::report::column::Columns;
-use crate::report::doc::{Block, Table, render};
+use crate::report::doc::{Block, Table};
 use crate::report::headline::{achieved, headline, starts, workload};
 use crate::report::lock;
 use crate::report::lock::{LockRow, cut_off, evenness, named, slow_path, waits};
 use crate::report::mix;
-use crate::report::{Format, Machine, to_json};
+use crate::report::{Format, Report};
 use crate::scenario::Mix;
 use crate::scenario::selection::SlowPath;
 use abi::Counter;
@@ -18,72 +17,42 @@ use pvlock::LockEvent;
 use serde::Serialize;
 
 /// The report of a run.
-#[derive(Clone, Debug)]
-pub(crate) struct RunReport {
-    /// What came out.
-    pub record: Record,
-    summaries: Vec<Summary>,
-    warnings: Vec<Warning>,
-}
-
-/// The report for programs.
-#[derive(Serialize)]
-struct Json<'a> {
-    schema: &'static str,
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "schema", rename = "pvlab.run/1")]
+pub(crate) struct RunReport<'a> {
     #[serde(flatten)]
-    machine: Machine<'a>,
+    context: &'a Context,
     exclusion: Exclusion,
     slow_paths: Vec<SlowPath>,
-    summaries: &'a [Summary],
+    summaries: Vec<Summary>,
     record: &'a Record,
-    warnings: &'a [Warning],
+    warnings: Vec<Warning>,
+    /// Whether the first line of tables is still to be shown; else it was before the run.
+    #[serde(skip)]
+    pub first_line: bool,
 }
 
-impl RunReport {
+impl<'a> RunReport<'a> {
     /// A report of that record.
-    pub(crate) fn new(record: Record) -> Self {
-        let summaries = record
-            .vms
-            .iter()
-            .map(|vm| Summary::of(&[Run::of(&record, vm)]))
-            .collect();
-        let warnings = analysis::warnings_of_run(&record);
+    pub(crate) fn new(record: &'a Record) -> Self {
+        let summaries = Summary::of_vms(record);
         Self {
-            record,
+            context: &record.context,
+            exclusion: Exclusion::worst(summaries.iter().map(|summary| summary.exclusion)),
+            slow_paths: SlowPath::of_vms(&record.scenario),
+            warnings: warnings_of_run(record, &summaries),
             summaries,
-            warnings,
-        }
-    }
-
-    /// The report in that format; `first_line` is left out of a table whose first line was shown
-    /// before the run.
-    pub(crate) fn render(&self, format: Format, first_line: bool) -> String {
-        match format {
-            Format::Json => to_json(&self.json()),
-            Format::Csv => self.csv(),
-            Format::Table | Format::Markdown => render(&self.blocks(first_line), format),
+            record,
+            first_line: true,
         }
     }
 
     /// What to cry out if a lock did not exclude.
     pub(crate) fn exclusion_broken(&self) -> Option<String> {
-        lock::exclusion_broken(self.summaries())
+        lock::exclusion_broken(&self.locks())
     }
 
-    fn json(&self) -> Json<'_> {
-        let each = self.summaries.iter().map(|summary| summary.exclusion);
-        Json {
-            schema: "pvlab.run/1",
-            machine: self.record.context.machine(&self.record.scenario),
-            exclusion: Exclusion::worst(each),
-            slow_paths: SlowPath::of_vms(&self.record.scenario),
-            summaries: &self.summaries,
-            record: &self.record,
-            warnings: &self.warnings,
-        }
-    }
-
-    fn blocks(&self, first_line: bool) -> Vec<Block> {
+    fn lines(&self) -> Vec<String> {
         let Record {
             context,
             scenario,
@@ -92,42 +61,23 @@ impl RunReport {
             first_acquisition_ms,
             interrupted,
             ..
-        } = &self.record;
+        } = self.record;
         let mut lines = Vec::new();
-        if first_line {
+        if self.first_line {
             lines.push(headline(context, scenario));
         }
         lines.push(workload(scenario));
-        lines.extend(SlowPath::lines(&SlowPath::of_vms(scenario)));
-        lines.extend(achieved(scenario, self.summaries()));
+        lines.extend(SlowPath::lines(&self.slow_paths));
+        lines.extend(achieved(scenario, &self.locks()));
         lines.extend(starts([start].into_iter()));
-        lines.push(format!(
-            "measured {measured_s:.3} s{}; {}",
-            if *interrupted { ", interrupted" } else { "" },
-            first_acquisition_ms.map_or_else(
-                || "no acquisition at all".to_owned(),
-                |ms| format!("first acquisition {ms:.1} ms after the launch")
-            )
-        ));
+        let interrupted = if *interrupted { ", interrupted" } else { "" };
+        let first = first_acquisition_ms.map_or_else(
+            || "no acquisition at all".to_owned(),
+            |ms| format!("first acquisition {ms:.1} ms after the launch"),
+        );
+        lines.push(format!("measured {measured_s:.3} s{interrupted}; {first}"));
         lines.extend(self.uneven_end());
-        let mut blocks = vec![
-            Block::Lines(lines),
-            Block::Table(self.vms()),
-            Block::Table(self.waiting()),
-        ];
-        let named = self.summaries().enumerate();
-        let named = named.map(|(vm, (lock, summary))| (format!("{vm} {lock}"), summary));
-        blocks.extend(cut_off(named.clone()).map(|line| Block::Lines(vec![line])));
-        blocks.extend(mix::blocks(scenario, named));
-        blocks.push(Block::Table(self.vcpus()));
-        if scenario.workload.mix != Mix::Exclusive {
-            let vcpus = self.vcpu_rows();
-            let vcpus = vcpus.map(|row| (row.name(), row.vcpu, row.length_s()));
-            blocks.push(Block::Table(mix::vcpus(vcpus)));
-        }
-        blocks.push(Block::Table(self.threads()));
-        blocks.push(lock::warnings(&self.warnings));
-        blocks
+        lines
     }
 
     /// When the vCPUs were done with a fixed number of acquisitions: figures are of the time before.
@@ -145,39 +95,31 @@ impl RunReport {
         ))
     }
 
-    fn summaries(&self) -> impl Iterator<Item = (&str, &Summary)> + Clone {
-        self.record
-            .vms
-            .iter()
-            .map(|vm| vm.lock.as_str())
-            .zip(&self.summaries)
-    }
-
-    /// The VMs, named by their numbers.
-    fn vm_rows(&self) -> impl Iterator<Item = LockRow<'_>> {
+    /// The locks of the VMs.
+    fn locks(&self) -> Vec<LockRow<'_>> {
         let specs = self.record.scenario.vms.iter().zip(&self.summaries);
-        specs.enumerate().map(|(number, (spec, summary))| LockRow {
-            name: number.to_string(),
+        let numbered = specs.enumerate().map(|(number, (spec, summary))| LockRow {
+            vm: Some(number),
             lock: spec.lock,
             summary,
-        })
+        });
+        numbered.collect()
     }
 
     fn vms(&self) -> Table {
-        named("VM")
-            .cell("lock", |row| row.lock.name())
-            .left()
-            .cell("throughput", |row| throughput(row.summary.rate(row.summary.acquisitions)))
-            .and(evenness())
-            .table(
-                "Each VM: acquisitions per second of all its vCPUs, fairness among them, waiting times",
-                self.vm_rows(),
-            )
+        let columns = named("VM").cell("lock", |row| row.lock.name()).left();
+        let columns = columns.cell("throughput", |row| {
+            throughput(row.summary.rate(row.summary.acquisitions))
+        });
+        columns.and(evenness()).table(
+            "Each VM: acquisitions per second of all its vCPUs, fairness among them, waiting times",
+            self.locks(),
+        )
     }
 
     fn waiting(&self) -> Table {
         let columns = named("VM").and(slow_path()).and(lock::waiting());
-        let table = columns.table("Each VM: how it waited", self.vm_rows());
+        let table = columns.table("Each VM: how it waited", self.locks());
         table.without_empty_columns("-")
     }
 
@@ -200,9 +142,9 @@ impl RunReport {
             .cell("throughput", |row| {
                 throughput(row.per_second(Counter::Acquisitions))
             })
-            .cell("contended", |row| {
-                let contended = row.vcpu.counter(Counter::Lock(LockEvent::Contended));
-                share(contended, row.vcpu.counter(Counter::Acquisitions))
+            .cell("contended", |Row { vcpu, .. }| {
+                let contended = vcpu.counter(Counter::Lock(LockEvent::Contended));
+                share(contended, vcpu.counter(Counter::Acquisitions))
             })
             .cell("halts", per_second(Counter::Halts))
             .cell("kicks", per_second(Counter::Kicks))
@@ -223,7 +165,9 @@ impl RunReport {
         );
         table.without_empty_columns("-")
     }
+}
 
+impl Report for RunReport<'_> {
     fn csv(&self) -> String {
         Columns::new()
             .value("vm", |row: &Row<'_>| row.vm)
@@ -233,11 +177,31 @@ impl RunReport {
             .and(rest())
             .csv(self.vcpu_rows())
     }
+
+    fn blocks(&self, _: Format) -> Vec<Block> {
+        let (locks, scenario) = (self.locks(), &self.record.scenario);
+        let mut blocks = vec![
+            Block::Lines(self.lines()),
+            Block::Table(self.vms()),
+            Block::Table(self.waiting()),
+        ];
+        blocks.extend(cut_off(&locks));
+        blocks.extend(mix::blocks(scenario, &locks));
+        blocks.push(Block::Table(self.vcpus()));
+        if scenario.workload.mix != Mix::Exclusive {
+            let vcpus = self.vcpu_rows();
+            let vcpus = vcpus.map(|row| (row.name(), row.vcpu, row.length_s()));
+            blocks.push(Block::Table(mix::vcpus(vcpus)));
+        }
+        blocks.push(Block::Table(self.threads()));
+        blocks.push(lock::warnings(&self.warnings));
+        blocks
+    }
 }
 
 /// A vCPU with the number of its VM and its own within it.
 struct Row<'a> {
-    of: &'a RunReport,
+    of: &'a RunReport<'a>,
     vm: usize,
     number: usize,
     vcpu: &'a VcpuRecord,
@@ -280,13 +244,9 @@ fn threads<'a>() -> Columns<'a, Row<'a>> {
         .value("measured_s", |row| row.of.record.measured_s)
         .include(waits("").values_only(), |row| row.waits()[0])
         .value("cpu_ns", |row| row.vcpu.cpu_ns)
-        .cell("CPU time", |row| {
-            or_unknown(row.vcpu.cpu_ns, |ns| time(ns as f64))
-        })
+        .cell("CPU time", |row| or_unknown(row.vcpu.cpu_ns, nanos))
         .value("steal_ns", |row| row.vcpu.steal_ns)
-        .cell("steal", |row| {
-            or_dash(row.vcpu.steal_ns, |ns| time(ns as f64))
-        })
+        .cell("steal", |row| or_dash(row.vcpu.steal_ns, nanos))
         .value("voluntary_switches", |row| row.vcpu.voluntary_switches)
         .cell("blocked", |row| {
             or_unknown(row.vcpu.voluntary_switches, count)
@@ -301,14 +261,8 @@ fn threads<'a>() -> Columns<'a, Row<'a>> {
         .value("exits", |row| row.vcpu.exits.values().sum::<u64>())
         .cell("exits by kind", |row| {
             let exits = row.vcpu.exits.iter();
-            let exits: Vec<_> = exits
-                .map(|(kind, n)| format!("{kind} {}", count(*n)))
-                .collect();
-            if exits.is_empty() {
-                "-".to_owned()
-            } else {
-                exits.join(", ")
-            }
+            let exits = listed(exits.map(|(kind, n)| format!("{kind} {}", count(*n))));
+            or_dash(Some(exits).filter(|exits| !exits.is_empty()), |exits| exits)
         })
         .left()
 }

@@ -21,6 +21,11 @@ fn run_args(options: &str) -> Box<RunArgs> {
     }
 }
 
+/// What comes of the options on [`host`].
+fn scenario(options: &str) -> Scenario {
+    ask(options, &host()).unwrap().scenario
+}
+
 fn ask(options: &str, host: &Host) -> Result<Request, CliError> {
     let args = run_args(options);
     let guests = Guests::of(&args.guests)?;
@@ -35,17 +40,15 @@ fn defaults_use_two_allowed_cpus_with_four_vcpus_each() {
     assert_eq!(request.scenario.vcpus(), 8);
     assert_eq!(request.scenario.machine, MachineKind::Kvm);
     assert_eq!(request.machine_reason, "vendor unknown");
-    assert_eq!(
-        request.scenario.length,
-        Length::Duration(Duration::from_secs(2))
-    );
+    let two_seconds = Length::Duration(Duration::from_secs(2));
+    assert_eq!(request.scenario.length, two_seconds);
 }
 
 #[test]
 fn a_placement_list_tells_the_cpus_and_the_number_of_vcpus() {
-    let request = ask("--lock tas --placement 3,3,1", &host()).unwrap();
-    assert_eq!(request.scenario.cpus, [1, 3]);
-    assert_eq!(request.scenario.vcpus(), 3);
+    let scenario = scenario("--lock tas --placement 3,3,1");
+    assert_eq!(scenario.cpus, [1, 3]);
+    assert_eq!(scenario.vcpus(), 3);
 }
 
 #[test]
@@ -67,57 +70,35 @@ fn other_architectures_get_threads() {
         arch: "aarch64".into(),
         ..host()
     };
-    assert_eq!(
-        ask("--lock tas", &host).unwrap().scenario.machine,
-        MachineKind::Threads
-    );
+    let request = ask("--lock tas", &host).unwrap();
+    assert_eq!(request.scenario.machine, MachineKind::Threads);
     let error = ask("--lock tas --machine kvm", &host).unwrap_err();
-    assert!(matches!(
-        error.why.downcast_ref(),
-        Some(KvmError::NotX86 { .. })
-    ));
+    let why = error.why.downcast_ref();
+    assert!(matches!(why, Some(KvmError::NotX86 { .. })));
 }
 
 #[test]
 fn contradictions_are_usage_errors_with_a_way_out() {
+    let offline = "CPU 9 does not exist or is offline; online are 0-3";
+    let two_vms = "--vm lock=tas,vcpus=1 --vm lock=tas,vcpus=2";
     for (options, part) in [
-        (
-            "--lock tas --cpus 1,9",
-            "CPU 9 does not exist or is offline; online are 0-3",
-        ),
-        (
-            "--lock tas --cpus 0",
-            "may not run on CPU 0; it may use 1-3",
-        ),
-        ("--lock tas --cpus 1,1", "CPU 1 is named twice"),
-        (
-            "--lock tas --placement 9",
-            "--placement: CPU 9 does not exist",
-        ),
-        (
-            "--lock tas --placement 1,2 --cpus 1",
-            "CPU 2 is not among --cpus 1",
-        ),
-        (
-            "--lock tas --vcpus 3 --placement 1,2",
-            "lists 2 CPUs for 3 vCPUs",
-        ),
-        (
-            "--vm lock=tas,vcpus=1 --vm lock=tas,vcpus=2 --placement 1,2",
-            "2 CPUs for 3 vCPUs",
-        ),
-        ("--lock tas --vcpus 4097", "at most 4096"),
-        (
-            "--lock tas --vcpus 16384 --machine threads",
-            "at most 16383",
-        ),
-        ("--lock tas --machine threads --cpl 3", "leave it out"),
-        (
-            "--lock tas --watchdog 1ms --critical 2ms",
-            "--watchdog 1ms is shorter",
-        ),
+        ("--cpus 1,9", offline),
+        ("--cpus 0", "may not run on CPU 0; it may use 1-3"),
+        ("--cpus 1,1", "CPU 1 is named twice"),
+        ("--placement 9", "--placement: CPU 9 does not exist"),
+        ("--placement 1,2 --cpus 1", "CPU 2 is not among --cpus 1"),
+        ("--vcpus 3 --placement 1,2", "lists 2 CPUs for 3 vCPUs"),
+        (two_vms, "2 CPUs for 3 vCPUs"),
+        ("--vcpus 4097", "at most 4096"),
+        ("--vcpus 16384 --machine threads", "at most 16383"),
+        ("--machine threads --cpl 3", "leave it out"),
+        ("--watchdog 1ms --critical 2ms", "--watchdog 1ms is shorter"),
     ] {
-        let error = ask(options, &host()).unwrap_err();
+        let options = match options == two_vms {
+            true => format!("{options} --placement 1,2"),
+            false => format!("--lock tas {options}"),
+        };
+        let error = ask(&options, &host()).unwrap_err();
         assert_eq!(error.exit_code, 2, "{options}");
         let message = error.to_string();
         assert!(
@@ -154,13 +135,9 @@ fn limits_themselves_are_allowed() {
 fn auto_is_resolved_for_each_guest_by_what_it_is_offered() {
     let locks = |options: &str| {
         let request = ask(options, &host()).unwrap();
-        let vms = request.scenario.vms.iter();
-        let named: Vec<_> = vms.map(|vm| vm.lock.name()).collect();
-        assert_eq!(
-            named,
-            request.locks.iter().map(|l| l.name()).collect::<Vec<_>>()
-        );
-        named
+        let locks: Vec<_> = request.scenario.vms.iter().map(|vm| vm.lock).collect();
+        assert_eq!(locks, request.locks);
+        locks.iter().map(|lock| lock.name()).collect::<Vec<_>>()
     };
     assert_eq!(locks("--lock auto --vcpus 2"), ["auto=pv-qspinlock"]);
     assert_eq!(locks("--lock auto --vcpus 1"), ["auto=qspinlock"]);
@@ -174,9 +151,7 @@ fn auto_is_resolved_for_each_guest_by_what_it_is_offered() {
 
 #[test]
 fn a_scenario_with_a_chosen_lock_can_be_run_again() {
-    let scenario = ask("--lock auto:patched --no-pv-unhalt", &host())
-        .unwrap()
-        .scenario;
+    let scenario = scenario("--lock auto:patched --no-pv-unhalt");
     let text = serde_json::to_string(&scenario).unwrap();
     assert!(text.contains(r#""lock":"auto=virt-tas:patched""#), "{text}");
     assert!(text.contains(r#""pv_unhalt":false"#), "{text}");
@@ -186,9 +161,8 @@ fn a_scenario_with_a_chosen_lock_can_be_run_again() {
 
 #[test]
 fn scenarios_of_before_the_switch_can_be_read() {
-    let off = ask("--lock mutex --no-vcpu-is-preempted", &host()).unwrap();
-    assert!(!off.scenario.vcpu_is_preempted);
-    let on = ask("--lock mutex", &host()).unwrap().scenario;
+    assert!(!scenario("--lock mutex --no-vcpu-is-preempted").vcpu_is_preempted);
+    let on = scenario("--lock mutex");
     let mut file = serde_json::to_value(&on).unwrap();
     assert_eq!(file["vcpu_is_preempted"], true);
     file.as_object_mut().unwrap().remove("vcpu_is_preempted");

@@ -5,18 +5,17 @@ pub(crate) mod result;
 
 use crate::host::Host;
 use crate::options::cells;
-use crate::options::cells::Cell;
-use crate::options::common::Common;
+use crate::options::cells::{Cell, CellArgs};
 use crate::options::effect::NoEffect;
 use crate::options::error::{CliError, usage};
-use crate::options::exit::{DONE, interrupted, watch};
+use crate::options::exit::{DONE, interrupted};
 use crate::options::guests::{Guests, vcpus};
 use crate::options::lock::{LockArg, LockParser};
-use crate::options::machine::{JobsArgs, MachineUsage, jobs};
+use crate::options::machine::MachineUsage;
 use crate::options::numbers::{Each, rounds};
-use crate::options::output::{ReportArgs, Target};
 use crate::options::times::nonzero_duration;
 use crate::record::Context;
+use crate::report::Report;
 use crate::scenario::{Length, Placement, Scenario, Simulated, VmSpec};
 use clap::Args;
 use report::SweepReport;
@@ -48,11 +47,7 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "N", default_value = "3", value_parser = rounds)]
     rounds: usize,
     #[command(flatten)]
-    jobs: JobsArgs,
-    #[command(flatten)]
-    common: Common,
-    #[command(flatten)]
-    report: ReportArgs,
+    cells: CellArgs,
 }
 
 /// Runs every lock at every value, and reports.
@@ -64,7 +59,7 @@ pub(crate) fn run(args: &SimArgs) -> Result<u8, CliError> {
         vcpus: args.vcpus,
     };
     let host = Host::examine();
-    let asked = (args.common).request(guests, Length::Duration(args.duration), &host)?;
+    let asked = (args.cells.common).request(guests, Length::Duration(args.duration), &host)?;
     let scenario = asked.scenario;
     let Some(simulated) = &scenario.simulated else {
         return Err(MachineUsage::NotSimulated {
@@ -84,25 +79,19 @@ pub(crate) fn run(args: &SimArgs) -> Result<u8, CliError> {
         let option = format!("--sweep {name}");
         return Err(NoEffect { option, why }.into());
     }
-    let jobs = jobs(args.jobs, Simulated::KIND)?;
-    let target = Target::check(args.report.output.as_deref())?;
-    watch(&target);
+    let (jobs, target) = args.cells.start(Simulated::KIND)?;
+    let vcpus = scenario.vms[0].vcpus;
     let mut list = Vec::new();
     for &value in &sweep.values {
         let mut simulated = simulated.clone();
-        simulated
-            .set
-            .push(format!("{}={value}", sweep.parameter.name));
+        simulated.set.push(format!("{name}={value}"));
         // Each value, before anything runs.
         crate::machine::spec(&simulated)?;
         for &lock in &asked.locks {
             for round in 0..args.rounds {
                 let scenario = Scenario {
                     simulated: Some(simulated.clone()),
-                    vms: vec![VmSpec {
-                        lock,
-                        vcpus: scenario.vms[0].vcpus,
-                    }],
+                    vms: vec![VmSpec { lock, vcpus }],
                     ..scenario.clone()
                 };
                 list.push(Cell {
@@ -123,12 +112,14 @@ pub(crate) fn run(args: &SimArgs) -> Result<u8, CliError> {
     if done > 0 {
         let report = SweepReport {
             context: Context::new(host, asked.machine_reason, &scenario),
-            scenario,
-            sweep,
+            parameter: name,
+            unit: sweep.parameter.unit.symbol(),
             rounds: args.rounds,
+            scenario,
             points,
+            sweep,
         };
-        target.write(&report.render(args.report.format))?;
+        target.write(&report.render(args.cells.report.format))?;
     }
     if !complete {
         return Ok(interrupted(&format!("interrupted after {done} values")));

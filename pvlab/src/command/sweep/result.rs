@@ -1,9 +1,7 @@
 //! A parameter of a simulated machine at several values.
 
-use crate::figures::Run;
-use crate::figures::bistable::Bistable;
-use crate::figures::none;
 use crate::figures::stats::{Support, median, rounds_interval};
+use crate::figures::{Bistable, Run, none};
 use crate::human::time;
 use crate::record::Record;
 use serde::Serialize;
@@ -66,12 +64,9 @@ impl Sweep {
                 .map(|value| parameter.parse(value.trim()))
                 .collect::<Result<_, _>>()?,
             Some((from, rest)) => {
-                let mut parts = rest.split(':');
-                let (to, scale, count) = match (parts.next(), parts.next(), parts.next()) {
-                    (Some(to), Some(scale), Some(count)) if parts.next().is_none() => {
-                        (to, scale, count)
-                    }
-                    _ => return Err(form()),
+                let parts: Vec<_> = rest.split(':').collect();
+                let &[to, scale, count] = &parts[..] else {
+                    return Err(form());
                 };
                 let (from, to) = (parameter.parse(from.trim())?, parameter.parse(to.trim())?);
                 let count: usize = count.trim().parse().map_err(|_| form())?;
@@ -155,23 +150,20 @@ pub(crate) struct LockAt {
 impl Point {
     /// From the records of all locks, `rounds` of each.
     pub(crate) fn new(value: f64, records: &[Record], rounds: usize) -> Self {
-        let rate = |record: &Record| {
-            let vm = record.vms.first();
-            vm.map_or(0.0, |vm| Run::of(record, vm).throughput())
-        };
+        let rate = |record: &Record| Run::first(record).map_or(0.0, |run| run.throughput());
         let of_lock = |records: &[Record]| records.iter().map(rate).collect::<Vec<_>>();
         let first = of_lock(&records[..rounds]);
         let locks = records.chunks_exact(rounds).map(|records| {
             let rates = of_lock(records);
             let ratios: Vec<_> = rates.iter().zip(&first).map(|(a, b)| a / b).collect();
-            let interval = rounds_interval(&ratios);
+            let (ratio_interval, ratio_interval_is) = rounds_interval(&ratios).unzip();
             LockAt {
                 lock: records[0].vms[0].lock.clone(),
                 acquisitions_per_s: median(&rates).unwrap_or(0.0),
                 bistable: Bistable::of(&rates),
                 ratio: none::median_ratio(&ratios),
-                ratio_interval: interval.map(|(ends, _)| (ends.lo, ends.hi)),
-                ratio_interval_is: interval.map(|(_, support)| support),
+                ratio_interval,
+                ratio_interval_is,
                 rounds: rates,
             }
         });

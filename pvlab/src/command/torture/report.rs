@@ -8,7 +8,7 @@ use crate::human::{plural, share, time};
 use crate::record::{Context, absent};
 use crate::report::doc::{Block, render};
 use crate::report::headline::headline;
-use crate::report::{Format, Machine, to_json};
+use crate::report::{Format, to_json};
 use crate::scenario::selection::SlowPath;
 use serde::Serialize;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(crate) struct TortureReport {
 struct Json<'a> {
     schema: &'static str,
     #[serde(flatten)]
-    machine: Machine<'a>,
+    context: &'a Context,
     verdict: Option<&'static str>,
     slow_paths: Vec<SlowPath>,
     failures: Vec<String>,
@@ -79,7 +79,7 @@ impl TortureReport {
     fn json(&self) -> Json<'_> {
         Json {
             schema: "pvlab.torture/1",
-            machine: self.context.machine(&self.record.scenario),
+            context: &self.context,
             verdict: (!self.record.interrupted).then_some(if self.failures.is_empty() {
                 "success"
             } else {

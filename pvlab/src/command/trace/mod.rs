@@ -230,20 +230,20 @@ fn setup(scenario: &Scenario) -> Setup {
     }
 }
 
-/// Runs the scenario once, traced, for its account alone. `None` if it was interrupted.
+/// Runs the scenario once, traced, for its account, which is in the record unless it was interrupted.
 pub(crate) fn account(
     scenario: &Scenario,
     observer: &mut dyn Observer,
-) -> Result<Option<Account>, CliError> {
+) -> Result<Record, CliError> {
     let scenario = Scenario {
         latency: false,
         ..scenario.clone()
     };
     check_traceable(&scenario)?;
     let mut collector = Collector::new(DEFAULT_RECORDS, [])?;
-    let record = session::trace(&scenario, &Options::default(), observer, &mut collector)?;
+    let mut record = session::trace(&scenario, &Options::default(), observer, &mut collector)?;
     if record.interrupted {
-        return Ok(None);
+        return Ok(record);
     }
     let mut accountant = Accountant::new(&setup(&scenario));
     let merged = collector.merge(|event: &Event| {
@@ -252,7 +252,8 @@ pub(crate) fn account(
     })?;
     let account = accountant.finish(merged.end_ns);
     check_sums(&account)?;
-    Ok(Some(account))
+    record.account = Some(account);
+    Ok(record)
 }
 
 /// What the scheduler has counted: all that is known of vCPUs whose switches are not recorded.

@@ -6,20 +6,18 @@ pub(crate) mod result;
 use super::calibrate::fit::twin;
 use crate::host::Host;
 use crate::options::cells;
-use crate::options::cells::Cell;
-use crate::options::common::Common;
+use crate::options::cells::{Cell, CellArgs};
 use crate::options::effect;
 use crate::options::error::CliError;
-use crate::options::exit::{DONE, interrupted, watch};
+use crate::options::exit::{DONE, interrupted};
 use crate::options::guests::{Guests, vcpus};
 use crate::options::lock::{LockArg, LockParser};
-use crate::options::machine::{JobsArgs, MachineArg, MachineParser, MachineUsage, jobs};
+use crate::options::machine::{MachineArg, MachineParser, MachineUsage};
 use crate::options::numbers::{Each, rounds};
-use crate::options::output::{ReportArgs, Target};
 use crate::options::times::nonzero_duration;
 use crate::record::Context;
-use crate::record::Record;
-use crate::scenario::{Length, Lock, Scenario, Simulated, VmSpec};
+use crate::report::{Report, headline};
+use crate::scenario::{Length, Scenario, Simulated, VmSpec};
 use clap::Args;
 use report::ValidateReport;
 use result::ValidationCell;
@@ -51,11 +49,7 @@ pub(crate) struct ValidateArgs {
     #[arg(long, value_name = "N", default_value = "3", value_parser = rounds)]
     rounds: usize,
     #[command(flatten)]
-    jobs: JobsArgs,
-    #[command(flatten)]
-    common: Common,
-    #[command(flatten)]
-    report: ReportArgs,
+    cells: CellArgs,
 }
 
 /// Runs every cell on both machines, and reports how far they are apart.
@@ -68,13 +62,13 @@ pub(crate) fn run(args: &ValidateArgs) -> Result<u8, CliError> {
         }
         .into());
     };
-    let simulated = Simulated {
+    let twin_machine = Simulated {
         preset: against.clone(),
-        set: args.common.base.machine.set.clone(),
+        set: args.cells.common.base.machine.set.clone(),
         rules: Vec::new(),
     };
-    effect::check_assignments(&simulated, &args.common.placement)?;
-    let mut common = args.common.clone();
+    let mut common = args.cells.common.clone();
+    effect::check_assignments(&twin_machine, &common.placement)?;
     common.base.machine.set.clear();
     let most = args.vcpus.iter().copied().max();
     let guests = Guests::Alternatives {
@@ -87,77 +81,51 @@ pub(crate) fn run(args: &ValidateArgs) -> Result<u8, CliError> {
     if scenario.machine.is_simulated() {
         return Err(MachineUsage::OnlyReal("pvlab validate --machine").into());
     }
-    let jobs = jobs(args.jobs, Simulated::KIND)?;
-    let target = Target::check(args.report.output.as_deref())?;
-    watch(&target);
+    let (jobs, target) = args.cells.start(Simulated::KIND)?;
     let places: Vec<_> = (asked.locks.iter())
         .flat_map(|&lock| args.vcpus.iter().map(move |&vcpus| (lock, vcpus)))
         .collect();
     // Round after round, so that what changes on the host in the meantime changes for all alike.
-    let mut real_cells = Vec::new();
-    let mut simulated_cells = Vec::new();
-    for round in 0..args.rounds {
+    let mut real = Vec::new();
+    let mut simulated = Vec::new();
+    for round in 1..=args.rounds {
         for &(lock, vcpus) in &places {
-            let real = of(&scenario, lock, vcpus);
-            let name = format!(
-                "{lock} at {vcpus} vCPUs, round {}/{}",
-                round + 1,
-                args.rounds
-            );
-            let twin = twin(&real, simulated.clone(), args.duration).in_round(round);
-            simulated_cells.push(Cell {
+            let scenario = Scenario {
+                vms: vec![VmSpec { lock, vcpus }],
+                ..scenario.clone()
+            };
+            let name = format!("{lock} at {vcpus} vCPUs, round {round}/{}", args.rounds);
+            let twin = twin(&scenario, twin_machine.clone(), args.duration);
+            simulated.push(Cell {
                 name: format!("{name}, simulated"),
-                scenario: twin,
+                scenario: twin.in_round(round - 1),
             });
-            real_cells.push(Cell {
-                name,
-                scenario: real,
-            });
+            real.push(Cell { name, scenario });
         }
     }
-    let (real, complete) = cells::records(&real_cells, 1, scenario.expected())?;
-    if !complete {
-        return Ok(interrupted(NOTHING));
+    let mut sides = Vec::new();
+    for (cells, jobs, expected) in [(real, 1, scenario.expected()), (simulated, jobs, None)] {
+        let (records, complete) = cells::records(&cells, jobs, expected)?;
+        if !complete {
+            return Ok(interrupted("interrupted: there is nothing to report"));
+        }
+        sides.push(records);
     }
-    let (twins, complete) = cells::records(&simulated_cells, jobs, None)?;
-    if !complete {
-        return Ok(interrupted(NOTHING));
-    }
-    let (real, twins) = (by_place(real, places.len()), by_place(twins, places.len()));
     let cells = places.iter().enumerate().map(|(place, &(lock, vcpus))| {
-        ValidationCell::new(
-            lock,
-            vcpus,
-            scenario.cpus.len(),
-            &real[place],
-            &twins[place],
-        )
+        let rounds = |side: usize| sides[side].iter().skip(place).step_by(places.len());
+        ValidationCell::new(lock, vcpus, scenario.cpus.len(), rounds(0), rounds(1))
     });
+    let context = Context::new(host, asked.machine_reason, &scenario);
     let report = ValidateReport {
         cells: cells.collect(),
-        context: Context::new(host, asked.machine_reason, &scenario),
-        against: format!("sim:{against}"),
+        first_line: headline(&context, &scenario),
+        machine: context.machine,
+        machine_reason: context.machine_reason,
+        host: context.host,
+        simulated_machine: format!("sim:{against}"),
         rounds: args.rounds,
         scenario,
     };
-    target.write(&report.render(args.report.format))?;
+    target.write(&report.render(args.cells.report.format))?;
     Ok(DONE)
-}
-
-const NOTHING: &str = "interrupted: there is nothing to report";
-
-fn of(scenario: &Scenario, lock: Lock, vcpus: usize) -> Scenario {
-    Scenario {
-        vms: vec![VmSpec { lock, vcpus }],
-        ..scenario.clone()
-    }
-}
-
-/// The records of each of `places` cells, of all rounds.
-fn by_place(records: Vec<Record>, places: usize) -> Vec<Vec<Record>> {
-    let mut of_places = vec![Vec::new(); places];
-    for (number, record) in records.into_iter().enumerate() {
-        of_places[number % places].push(record);
-    }
-    of_places
 }

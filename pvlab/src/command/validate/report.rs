@@ -3,75 +3,50 @@
 use super::result::ValidationCell;
 use crate::figures::stats::in_words;
 use crate::figures::{none, two_states};
+use crate::host::Host;
 use crate::human::{or_dash, rate, rates, ratio, throughput};
-use crate::record::Context;
 use crate::report::column::Columns;
-use crate::report::doc::{Block, Table, render};
-use crate::report::{Format, headline, to_json};
+use crate::report::doc::Block;
+use crate::report::{Format, Report};
 use crate::scenario::Scenario;
 use serde::Serialize;
 
 /// The report of a validation.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
+#[serde(tag = "schema", rename = "pvlab.validate/1")]
 pub(crate) struct ValidateReport {
-    /// Where the real runs were made, and why there.
-    pub context: Context,
-    /// A real run.
-    pub scenario: Scenario,
+    /// Of tables.
+    #[serde(skip)]
+    pub first_line: String,
+    /// The real machine's name.
+    pub machine: String,
+    /// Why on that.
+    pub machine_reason: String,
+    /// Its host.
+    pub host: Option<Host>,
     /// The simulated machine's name.
-    pub against: String,
+    pub simulated_machine: String,
     /// How often each cell was run on either machine.
     pub rounds: usize,
+    /// A real run.
+    pub scenario: Scenario,
     /// The cells.
     pub cells: Vec<ValidationCell>,
 }
 
-#[derive(Serialize)]
-struct Json<'a> {
-    schema: &'static str,
-    machine: String,
-    machine_reason: &'a str,
-    host: Option<&'a crate::host::Host>,
-    simulated_machine: &'a str,
-    rounds: usize,
-    scenario: &'a Scenario,
-    cells: &'a [ValidationCell],
-}
-
-impl ValidateReport {
-    /// The report in that format.
-    pub(crate) fn render(&self, format: Format) -> String {
-        match format {
-            Format::Json => to_json(&Json {
-                schema: "pvlab.validate/1",
-                machine: self.scenario.machine_name(),
-                machine_reason: &self.context.machine_reason,
-                host: self.context.host.as_ref(),
-                simulated_machine: &self.against,
-                rounds: self.rounds,
-                scenario: &self.scenario,
-                cells: &self.cells,
-            }),
-            Format::Csv => columns().csv(&self.cells),
-            Format::Table | Format::Markdown => {
-                let blocks = [
-                    Block::Lines(self.lines()),
-                    Block::Table(self.table()),
-                    Block::Lines(self.two_states()),
-                ];
-                render(&blocks, format)
-            }
-        }
+impl Report for ValidateReport {
+    fn csv(&self) -> String {
+        columns().csv(&self.cells)
     }
 
-    fn lines(&self) -> Vec<String> {
+    fn blocks(&self, _: Format) -> Vec<Block> {
         let near = self.cells.iter().filter(|cell| cell.is_near()).count();
-        vec![
-            headline(&self.context, &self.scenario),
+        let lines = vec![
+            self.first_line.clone(),
             format!(
                 "simulated: {}, the same with as many vCPUs and CPUs; figures in the columns so marked are \
                  simulated",
-                self.against
+                self.simulated_machine
             ),
             format!("rounds: {} on either machine", self.rounds),
             format!(
@@ -79,37 +54,40 @@ impl ValidateReport {
                  there are enough to tell, within 2)",
                 self.cells.len()
             ),
+        ];
+        let table = columns().table(
+            "Acquisitions, halts and kicks per second of all vCPUs together (medians over the rounds; 95 % interval)",
+            &self.cells,
+        );
+        vec![
+            Block::Lines(lines),
+            Block::Table(table),
+            Block::Lines(self.two_states()),
         ]
     }
+}
 
+impl ValidateReport {
     /// Cells whose rounds fall into two groups.
     fn two_states(&self) -> Vec<String> {
         let sides = self.cells.iter().flat_map(|cell| {
             [("real", &cell.real), ("simulated", &cell.simulated)]
                 .map(|(machine, side)| (cell, machine, side.bistable))
         });
-        let lines = sides.filter_map(|(cell, machine, states)| {
+        let lines = sides.filter_map(|(ValidationCell { lock, vcpus, .. }, machine, states)| {
             let states = two_states(states?);
             Some(format!(
-                "warning: {}, {} vCPUs, {machine}: {states}",
-                cell.lock, cell.vcpus
+                "warning: {lock}, {vcpus} vCPUs, {machine}: {states}"
             ))
         });
         lines.collect()
-    }
-
-    fn table(&self) -> Table {
-        columns().table(
-            "Acquisitions, halts and kicks per second of all vCPUs together (medians over the rounds; 95 % interval)",
-            &self.cells,
-        )
     }
 }
 
 fn columns<'a>() -> Columns<'a, &'a ValidationCell> {
     let near = |cell: &&ValidationCell| if cell.is_near() { "yes" } else { "NO" }.to_owned();
     Columns::new()
-        .text("lock", "lock", |cell: &&ValidationCell| cell.lock.clone())
+        .text("lock", "lock", |cell: &&ValidationCell| cell.lock.name())
         .text("vcpus", "vCPUs", |cell| cell.vcpus.to_string())
         .value("real_acquisitions_per_s", |cell| {
             none::some(cell.real.acquisitions_per_s)

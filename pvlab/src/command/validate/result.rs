@@ -1,10 +1,8 @@
 //! How far a simulated machine is from a real one: the same cells on both.
 
-use crate::figures::bistable::Bistable;
-use crate::figures::none;
 use crate::figures::stats;
 use crate::figures::stats::Support;
-use crate::figures::{Run, Summary};
+use crate::figures::{Bistable, Run, Summary, none};
 use crate::record::Record;
 use crate::scenario::Lock;
 use serde::Serialize;
@@ -21,8 +19,8 @@ const RARE: f64 = 10.0;
 /// A lock at a number of vCPUs, on both machines.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ValidationCell {
-    /// The lock's name.
-    pub lock: String,
+    /// The lock.
+    pub lock: Lock,
     /// vCPUs.
     pub vcpus: usize,
     /// On the real machine.
@@ -62,18 +60,15 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    fn of(records: &[Record]) -> Self {
-        let runs: Vec<_> = records
-            .iter()
-            .filter_map(|record| Some(Run::of(record, record.vms.first()?)))
-            .collect();
+    fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
+        let runs: Vec<_> = records.into_iter().filter_map(Run::first).collect();
         let rates: Vec<_> = runs.iter().map(Run::throughput).collect();
         let summary = Summary::of(&runs);
-        let interval = stats::rounds_interval(&rates);
+        let (interval, interval_is) = stats::rounds_interval(&rates).unzip();
         Self {
             acquisitions_per_s: stats::median(&rates).unwrap_or(0.0),
-            interval: interval.map(|(ends, _)| (ends.lo, ends.hi)),
-            interval_is: interval.map(|(_, support)| support),
+            interval,
+            interval_is,
             bistable: Bistable::of(&rates),
             halts_per_s: summary.rate(summary.halts),
             kicks_per_s: summary.rate(summary.kicks),
@@ -83,12 +78,12 @@ impl Side {
 
 impl ValidationCell {
     /// From the records of both machines; `cpus`: on that many CPUs.
-    pub(crate) fn new(
+    pub(crate) fn new<'a>(
         lock: Lock,
         vcpus: usize,
         cpus: usize,
-        real: &[Record],
-        simulated: &[Record],
+        real: impl IntoIterator<Item = &'a Record>,
+        simulated: impl IntoIterator<Item = &'a Record>,
     ) -> Self {
         let (real, simulated) = (Side::of(real), Side::of(simulated));
         let ratio = simulated.acquisitions_per_s / real.acquisitions_per_s;
@@ -99,7 +94,7 @@ impl ValidationCell {
                 .then(|| is_within(a / b, WITHIN_RATES))
         };
         Self {
-            lock: lock.name(),
+            lock,
             vcpus,
             throughput_is_near: is_within(ratio, within),
             halts_are_near: near(real.halts_per_s, simulated.halts_per_s),

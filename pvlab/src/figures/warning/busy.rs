@@ -1,5 +1,6 @@
 //! Whether something else was running on the host.
 
+use crate::human::listed;
 use crate::record::{Record, Surroundings};
 use crate::scenario::{Length, Placement, Scenario};
 use std::collections::BTreeSet;
@@ -30,12 +31,8 @@ pub(crate) fn busy_host(
             placed.collect::<BTreeSet<_>>().len()
         }
     };
-    let around = || {
-        records
-            .iter()
-            .filter_map(|record| record.surroundings.as_ref())
-    };
-    let reasons = reasons(around().map(|around| around.limits.notable(cpus)), around());
+    let around = || (records.iter()).filter_map(|record| record.surroundings.as_ref());
+    let reasons = reasons(cpus, around);
     if halts {
         let others: Vec<f64> = around().filter_map(|around| around.others_cpus).collect();
         let others = others.iter().sum::<f64>() / others.len().max(1) as f64;
@@ -60,19 +57,17 @@ pub(crate) fn busy_host(
 }
 
 /// What limits of this process explain, for the end of a sentence.
-fn reasons<'a>(
-    notable: impl Iterator<Item = Vec<String>>,
-    around: impl Iterator<Item = &'a Surroundings>,
+fn reasons<'a, I: Iterator<Item = &'a Surroundings>>(
+    cpus: usize,
+    around: impl Fn() -> I,
 ) -> String {
-    let notable: BTreeSet<String> = notable.flatten().collect();
-    let throttled: f64 = around.filter_map(|around| around.throttled_ms).sum();
-    let mut reasons: Vec<String> = notable.into_iter().collect();
-    if throttled > 0.0 {
-        reasons.push(format!("throttled for {:.1} s", throttled / 1e3));
-    }
-    if reasons.is_empty() {
-        String::new()
-    } else {
-        format!(" (this process: {})", reasons.join(", "))
+    let notable = around().flat_map(|around| around.limits.notable(cpus));
+    let notable: BTreeSet<String> = notable.collect();
+    let throttled: f64 = around().filter_map(|around| around.throttled_ms).sum();
+    let throttled = (throttled > 0.0).then(|| format!("throttled for {:.1} s", throttled / 1e3));
+    let reasons = listed(notable.into_iter().chain(throttled));
+    match reasons.as_str() {
+        "" => reasons,
+        _ => format!(" (this process: {reasons})"),
     }
 }

@@ -1,10 +1,11 @@
 //! The account of each lock: as comma-separated values, and as a table where a VM has several locks.
 
+use super::CAUSES;
 use super::tables::{millis, percent};
 use crate::human::{count, or_dash};
 use crate::report::column::Columns;
 use crate::report::doc::Table;
-use crate::trace::account::{Account, Part, Tally, VmAccount};
+use crate::trace::account::{Account, Tally, VmAccount};
 
 /// A lock, or all of a VM.
 struct Row<'a> {
@@ -55,23 +56,15 @@ fn columns<'a>() -> Columns<'a, Row<'a>> {
         .value("tried", |row| row.tally.tried)
         .value("wait_ns", |row| row.tally.wait_ns)
         .cell("wait (ms)", |row| millis(row.tally.wait_ns));
-    let titles = [
-        "holder",
-        "LHP",
-        "LWP",
-        "own",
-        "kick",
-        "hand-over",
-        "unknown",
-    ];
-    let parts = Part::ALL.into_iter().zip(titles);
-    let first = parts.fold(first, |columns, (part, title)| {
-        columns
-            .value(format!("{}_ns", part.name()), move |row| {
-                row.tally.parts_ns[part]
-            })
-            .cell(title, move |row| or_dash(row.tally.share(part), percent))
-    });
+    let first = CAUSES
+        .iter()
+        .fold(first, |columns, &(part, [_, title, _])| {
+            columns
+                .value(format!("{}_ns", part.name()), move |row| {
+                    row.tally.parts_ns[part]
+                })
+                .cell(title, move |row| or_dash(row.tally.share(part), percent))
+        });
     first
         .value("unfinished", |row| row.tally.unfinished)
         .value("unfinished_wait_ns", |row| row.tally.unfinished_wait_ns)

@@ -1,7 +1,7 @@
 //! The worst stalls as short stories.
 
 use crate::host::format_cpu_list;
-use crate::human::time;
+use crate::human::nanos;
 use crate::report::Format;
 use crate::trace::account::{Episode, EpisodeKind, Tally};
 
@@ -33,7 +33,7 @@ pub(crate) fn story(episode: &Episode) -> String {
         kind, lock, vcpu, ..
     } = *episode;
     let at = seconds(episode.at_ns);
-    let off = time(episode.off_ns as f64);
+    let off = nanos(episode.off_ns);
     let what = match kind {
         EpisodeKind::Lhp => {
             format!("at {at} vCPU {vcpu} held lock {lock} and was off its CPU for {off}")
@@ -46,14 +46,14 @@ pub(crate) fn story(episode: &Episode) -> String {
              kick"
         ),
     };
-    let duration = time(episode.duration_ns as f64);
+    let duration = nanos(episode.duration_ns);
     // It may have been away for a while before anyone missed it.
     let missed = if duration == off {
         String::new()
     } else {
         format!(", {duration} of it missed by others")
     };
-    let waited = time(episode.waited_ns as f64);
+    let waited = nanos(episode.waited_ns);
     format!("{what}{missed}; {} waited, {waited} in all", who(episode))
 }
 

@@ -1,8 +1,8 @@
 //! The account as lines and tables.
 
-use super::part_name;
+use super::CAUSES;
 use super::stories::seconds;
-use crate::human::{count, or_dash, plural, rate, share, time};
+use crate::human::{count, nanos, or_dash, plural, rate, share, time};
 use crate::report::column::Columns;
 use crate::report::doc::Table;
 use crate::trace::account::{Account, Episode, Episodes, Part, Tally, VmAccount};
@@ -18,35 +18,26 @@ pub(crate) fn headline(account: &Account, vm: &VmAccount) -> Vec<String> {
         format!(
             "{} acquisitions in {}, {} of them waited; waiting in all: {}",
             count(total.acquisitions),
-            time(account.span_ns as f64),
+            nanos(account.span_ns),
             share(total.waited, total.acquisitions),
-            time(total.wait_ns as f64),
+            nanos(total.wait_ns),
         ),
     ];
     if total.waited == 0 {
         lines.push("the lock was never waited for: 0 contended acquisitions".to_owned());
     }
-    let mut note = |n: u64, text: &str| {
-        if n > 0 {
-            lines.push(format!("{} {text}", count(n)));
-        }
-    };
-    note(
-        total.unfinished,
-        "waits had not ended when the trace did; they are accounted up to there",
-    );
-    note(
-        total.incomplete,
-        "acquisitions were seen only in part; their waits are not accounted",
-    );
-    note(
-        total.dropped,
-        "acquisitions were lost with dropped events; their waits are not accounted",
-    );
-    note(
-        total.tried,
-        "acquisitions by try_lock are not in these figures",
-    );
+    let unfinished = "waits had not ended when the trace did; they are accounted up to there";
+    let incomplete = "acquisitions were seen only in part; their waits are not accounted";
+    let dropped = "acquisitions were lost with dropped events; their waits are not accounted";
+    let tried = "acquisitions by try_lock are not in these figures";
+    let notes = [
+        (total.unfinished, unfinished),
+        (total.incomplete, incomplete),
+        (total.dropped, dropped),
+        (total.tried, tried),
+    ];
+    let notes = notes.into_iter().filter(|(n, _)| *n > 0);
+    lines.extend(notes.map(|(n, text)| format!("{} {text}", count(n))));
     if vm.vcpus_without_switches > 0 {
         lines.push(format!(
             "warning: no switches were seen of {}: taken to be on a CPU unless halted",
@@ -63,7 +54,7 @@ pub(crate) fn headline(account: &Account, vm: &VmAccount) -> Vec<String> {
         lines.push(format!(
             "WRONG: the parts of {} acquisitions do not add up to their wait, by up to {}",
             count(total.sum_violations),
-            time(total.worst_violation_ns as f64)
+            nanos(total.worst_violation_ns)
         ));
     }
     lines
@@ -71,29 +62,22 @@ pub(crate) fn headline(account: &Account, vm: &VmAccount) -> Vec<String> {
 
 /// The causes, with what they come to.
 pub(crate) fn parts(vm: &VmAccount) -> Table {
-    let mut table = Table::new(
-        "Where the waiting went",
-        &["cause", "in all (ms)", "share", "per acquisition"],
-    );
     let total = &vm.total;
-    for part in Part::ALL {
-        if part == Part::Unattributed && total.parts_ns[part] == 0 {
-            continue;
-        }
-        table.row(vec![
-            part_name(part).to_owned(),
-            millis(total.parts_ns[part]),
-            or_dash(total.share(part), percent),
-            or_dash(total.per_acquisition_ns(part), time),
-        ]);
-    }
-    table.row(vec![
-        "all waiting".to_owned(),
-        millis(total.wait_ns),
-        share(total.wait_ns, total.wait_ns),
-        or_dash(total.mean_ns(), time),
-    ]);
-    table
+    let known = |part| part != Part::Unattributed || total.parts_ns[part] > 0;
+    let causes = CAUSES.iter().filter(|(part, _)| known(*part));
+    let rows = causes.map(|&(part, [name, ..])| {
+        let mean_ns = total.per_acquisition_ns(part);
+        (name, total.parts_ns[part], total.share(part), mean_ns)
+    });
+    let whole = (total.wait_ns > 0).then_some(1.0);
+    let all = ("all waiting", total.wait_ns, whole, total.mean_ns());
+    type Row = (&'static str, u64, Option<f64>, Option<f64>);
+    Columns::new()
+        .cell("cause", |(name, ..): &Row| (*name).to_owned())
+        .cell("in all (ms)", |(_, ns, ..)| millis(*ns))
+        .cell("share", |(_, _, share, _)| or_dash(*share, percent))
+        .cell("per acquisition", |(.., ns)| or_dash(*ns, time))
+        .table("Where the waiting went", rows.chain([all]))
 }
 
 fn kinds(total: &Tally) -> impl Iterator<Item = (&'static str, &Episodes)> {
@@ -117,7 +101,7 @@ pub(crate) fn episodes(total: &Tally) -> Option<Table> {
             time(all.total_ns as f64 / all.count as f64)
         })
         .cell("longest", |(_, all)| {
-            or_dash(all.longest.first(), |e| time(e.duration_ns as f64))
+            or_dash(all.longest.first(), |e| nanos(e.duration_ns))
         });
     Some(columns.table(
         "Episodes in which others waited for one vCPU that did not run",
@@ -135,11 +119,11 @@ pub(crate) fn longest(total: &Tally) -> Option<Table> {
     let columns = Columns::new()
         .cell("what", |(what, _): &(&str, &Episode)| (*what).to_owned())
         .cell("at", |(_, episode)| seconds(episode.at_ns))
-        .cell("lasted", |(_, episode)| time(episode.duration_ns as f64))
+        .cell("lasted", |(_, episode)| nanos(episode.duration_ns))
         .cell("lock", |(_, episode)| episode.lock.to_string())
         .cell("vCPU", |(_, episode)| episode.vcpu.to_string())
         .cell("waiters", |(_, episode)| episode.waiters.to_string())
-        .cell("their wait", |(_, episode)| time(episode.waited_ns as f64));
+        .cell("their wait", |(_, episode)| nanos(episode.waited_ns));
     Some(columns.table("The longest of each kind", rows))
 }
 
@@ -166,27 +150,14 @@ pub(crate) fn halts(total: &Tally) -> Vec<String> {
             share(total.futile_yields, total.yields)
         ));
     }
-    let injected = &total.injected;
-    for (who, times, ns, found) in [
-        (
-            "holder",
-            injected.holder,
-            injected.holder_ns,
-            injected.holder_found_ns,
-        ),
-        (
-            "next waiter",
-            injected.next,
-            injected.next_ns,
-            injected.next_found_ns,
-        ),
-    ] {
+    let is = &total.injected;
+    let holder = ("holder", is.holder, is.holder_ns, is.holder_found_ns);
+    let next = ("next waiter", is.next, is.next_ns, is.next_found_ns);
+    for (who, times, ns, found) in [holder, next] {
         if times > 0 {
+            let (times, ns, found) = (count(times), nanos(ns), nanos(found));
             lines.push(format!(
-                "preempted on purpose: the {who}, {} times for {} in all; found: {}",
-                count(times),
-                time(ns as f64),
-                time(found as f64),
+                "preempted on purpose: the {who}, {times} times for {ns} in all; found: {found}"
             ));
         }
     }
@@ -197,35 +168,24 @@ pub(crate) fn halts(total: &Tally) -> Vec<String> {
 pub(crate) fn kick_to_run(total: &Tally) -> Option<Table> {
     let times = &total.kick_to_run_ns;
     let all = Some(times.count()).filter(|&all| all > 0)?;
-    let show = |ns: Option<u64>| or_dash(ns, |ns| time(ns as f64));
-    let mut table = Table::new(
-        format!(
-            "From a kick until the vCPU was up: {} times; p50 {}, p99 {}, longest {}",
-            count(all),
-            show(times.percentile(50)),
-            show(times.percentile(99)),
-            show(times.max())
-        ),
-        &["up to", "kicks", "share"],
+    let title = format!(
+        "From a kick until the vCPU was up: {} times; p50 {}, p99 {}, longest {}",
+        count(all),
+        or_dash(times.percentile(50), nanos),
+        or_dash(times.percentile(99), nanos),
+        or_dash(times.max(), nanos)
     );
-    let bounds = [
-        1_000,
-        10_000,
-        100_000,
-        1_000_000,
-        10_000_000,
-        100_000_000,
-        u64::MAX,
-    ];
+    let mut table = Table::new(title, &["up to", "kicks", "share"]);
     let mut from = 0;
-    for bound in bounds {
+    // From 1 us to 100 ms, and all above.
+    for bound in (3..9).map(|digits| 10_u64.pow(digits)).chain([u64::MAX]) {
         // A bucket that reaches over a bound counts above it.
         let inside = times.buckets().filter(|(ns, _)| (from..bound).contains(ns));
         let kicks: u64 = inside.map(|(_, kicks)| kicks).sum();
         if kicks > 0 {
             let name = match bound {
                 u64::MAX => "longer".to_owned(),
-                bound => time(bound as f64),
+                bound => nanos(bound),
             };
             table.row(vec![name, count(kicks), share(kicks, all)]);
         }

@@ -1,12 +1,13 @@
 //! Reports of accounts made up.
 
 use super::*;
+use crate::figures::fixture;
+use crate::report::fixture::undocumented;
 use crate::trace::account::{Accountant, Setup, VmSetup};
 use crate::trace::{Event, Place, What};
 use abi::SwitchKind;
 use pvlock::trace::How;
 use pvlock::{LockKind, TraceEvent as Step};
-use serde_json::Value;
 
 /// vCPU 3 is away for 11.9 ms with lock 0, for which vCPUs 0, 1, 4 to 7 wait, until vCPU 0 gets it after
 /// a kick; lock 1 is free when its next waiter is away.
@@ -18,16 +19,8 @@ fn stalled() -> Account {
         events.push(Event { at, place, what });
     };
     let step = |lock: u16, step: Step| What::Lock { lock, step };
-    let (on, off) = (
-        What::Switch {
-            cpu: 0,
-            kind: SwitchKind::In,
-        },
-        What::Switch {
-            cpu: 0,
-            kind: SwitchKind::OutPreempted,
-        },
-    );
+    let [on, off] =
+        [SwitchKind::In, SwitchKind::OutPreempted].map(|kind| What::Switch { cpu: 0, kind });
     for vcpu in 0..8 {
         at(0, vcpu, on);
     }
@@ -56,28 +49,22 @@ fn stalled() -> Account {
     at(12_050, 2, step(1, Step::Start));
     at(12_050, 2, step(1, Step::QueuedBehind(Some(3))));
     at(13_000, 3, on);
-    let mut accountant = Accountant::new(&Setup {
-        simulated: false,
-        vms: vec![VmSetup {
-            lock: LockKind::PvQSpinLock.into(),
-            vcpus: 8,
-            locks: 2,
-        }],
-    });
+    let mut accountant = accountant(LockKind::PvQSpinLock, 8, 2);
     events.iter().for_each(|event| accountant.event(event));
     accountant.finish(1_234_567_000 + 13_000_000)
 }
 
-fn empty() -> Account {
+fn accountant(lock: LockKind, vcpus: usize, locks: usize) -> Accountant {
+    let lock = lock.into();
+    let vms = vec![VmSetup { lock, vcpus, locks }];
     Accountant::new(&Setup {
         simulated: false,
-        vms: vec![VmSetup {
-            lock: LockKind::Tas.into(),
-            vcpus: 1,
-            locks: 1,
-        }],
+        vms,
     })
-    .finish(0)
+}
+
+fn empty() -> Account {
+    accountant(LockKind::Tas, 1, 1).finish(0)
 }
 
 fn json(text: &str) -> Value {
@@ -87,12 +74,8 @@ fn json(text: &str) -> Value {
 #[test]
 fn stalls_are_told_in_a_sentence() {
     let account = stalled();
-    let stories: Vec<_> = account.vms[0]
-        .total
-        .stalls
-        .iter()
-        .map(stories::story)
-        .collect();
+    let stalls = account.vms[0].total.stalls.iter();
+    let stories: Vec<_> = stalls.map(stories::story).collect();
     assert_eq!(
         stories,
         [
@@ -216,14 +199,15 @@ fn markdown_has_tables_and_the_stories_whole() {
 
 #[test]
 fn locks_are_compared_by_their_shares() {
-    let accounts = [
-        ("pv-qspinlock-asym".to_owned(), stalled()),
-        ("tas".to_owned(), empty()),
+    let run = |lock, account| Record {
+        account: Some(account),
+        ..fixture::record(lock, 0)
+    };
+    let runs = [
+        run(LockKind::PvAsym, stalled()),
+        run(LockKind::Tas, empty()),
     ];
-    let blocks = [
-        Block::Table(explain(&accounts)),
-        Block::Lines(explain_legend()),
-    ];
+    let blocks = [Block::Table(side_by_side(&runs)), Block::Lines(legend())];
     let text = render(&blocks, Format::Table);
     for line in text.lines() {
         assert!(line.len() <= 100, "{} columns: {line}", line.len());
@@ -239,29 +223,10 @@ fn locks_are_compared_by_their_shares() {
     );
 }
 
-/// Every key of the JSON.
-fn keys(json: &Value, found: &mut Vec<String>) {
-    match json {
-        Value::Object(fields) => {
-            for (key, value) in fields {
-                found.push(key.clone());
-                keys(value, found);
-            }
-        }
-        Value::Array(items) => items.iter().for_each(|item| keys(item, found)),
-        _ => {}
-    }
-}
-
 #[test]
 fn every_field_is_documented() {
     let documentation = include_str!("../../../../docs/account.md");
-    let mut names = Vec::new();
-    keys(&json(&account(&stalled(), Format::Json)), &mut names);
-    for name in names {
-        assert!(
-            documentation.contains(&format!("`{name}`")),
-            "{name} is not in docs/account.md"
-        );
-    }
+    let json = json(&account(&stalled(), Format::Json));
+    let lacking = undocumented(&json, documentation, &[]);
+    assert!(lacking.is_empty(), "{lacking:?} are not in docs/account.md");
 }

@@ -11,7 +11,7 @@ use crate::figures::none;
 use crate::record::{Context, Ended};
 use crate::report::column::Columns;
 use crate::report::doc::{Block, render};
-use crate::report::{Format, Machine, to_json};
+use crate::report::{Format, to_json};
 use crate::scenario::Scenario;
 use serde::Serialize;
 
@@ -27,7 +27,7 @@ pub(crate) struct BenchReport {
 struct Json<'a> {
     schema: &'static str,
     #[serde(flatten)]
-    machine: Machine<'a>,
+    context: &'a Context,
     workload: &'static str,
     layout: TableKind,
     ended: Ended,
@@ -77,7 +77,7 @@ impl BenchReport {
         let plan = &self.result.plan;
         Json {
             schema: "pvlab.bench/1",
-            machine: self.context.machine(&plan.run),
+            context: &self.context,
             workload: plan.workload.name(),
             layout: plan.layout,
             ended: self.result.ended,

@@ -6,8 +6,8 @@ use crate::scenario::BenchKind;
 
 fn context() -> Context {
     Context {
-        host: None,
         machine_reason: "made up".to_owned(),
+        ..Context::default()
     }
 }
 
