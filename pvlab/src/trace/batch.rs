@@ -3,71 +3,48 @@
 use super::Event;
 use super::header::End;
 use super::sink::{Sink, WriteError};
-use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
-use std::thread::JoinHandle;
+use super::worker::Worker;
 
 /// Events handed over at a time.
 const BATCH: usize = 8192;
 /// Batches that may wait: bounds the memory.
 const WAITING: usize = 8;
 
-type Outcome = Result<Box<dyn Sink>, WriteError>;
-
 /// Hands events to another sink, in batches, on another thread.
 pub struct Batched {
     batch: Vec<Event>,
-    sender: Option<SyncSender<Vec<Event>>>,
-    thread: Option<JoinHandle<Outcome>>,
+    /// Until it has failed or been ended.
+    encoder: Option<Worker<Vec<Event>, Box<dyn Sink>, WriteError>>,
 }
 
 impl Batched {
     /// Puts it in front of `sink`, or leaves that alone if there can be no other thread.
     pub fn before(sink: Box<dyn Sink>) -> Box<dyn Sink> {
-        let (sender, receiver) = sync_channel(WAITING);
-        // Not moved into the thread: one that cannot be made does not give it back.
-        let (give, take) = channel::<Box<dyn Sink>>();
-        let thread = std::thread::Builder::new()
-            .name("trace encoder".to_owned())
-            .spawn(move || encode(take.recv().map_err(|_| WriteError::Ended)?, &receiver));
-        let Ok(thread) = thread else {
-            return sink;
+        let encode = |sink: &mut Box<dyn Sink>, batch: &Vec<Event>| {
+            batch.iter().try_for_each(|event| sink.event(event))
         };
-        // The thread waits for it.
-        let _ = give.send(sink);
-        Box::new(Self {
-            batch: Vec::with_capacity(BATCH),
-            sender: Some(sender),
-            thread: Some(thread),
-        })
+        match Worker::start("trace encoder", WAITING, sink, encode) {
+            Ok(encoder) => Box::new(Self {
+                batch: Vec::with_capacity(BATCH),
+                encoder: Some(encoder),
+            }),
+            Err(sink) => sink,
+        }
     }
 
     fn hand_over(&mut self) -> Result<(), WriteError> {
         let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
-        match self.sender.as_ref().map(|sender| sender.send(batch)) {
-            Some(Ok(())) => Ok(()),
-            // The other thread has ended, which it does early only for an error.
-            Some(Err(_)) | None => self.join().map(|_| ()),
+        match &self.encoder {
+            Some(encoder) if encoder.hand_over(batch) => Ok(()),
+            _ => self.join().map(|_| ()),
         }
     }
 
     /// The sink behind, after its last event, or its error.
-    fn join(&mut self) -> Outcome {
-        self.sender = None;
-        match self.thread.take().map(JoinHandle::join) {
-            Some(Ok(outcome)) => outcome,
-            Some(Err(panic)) => std::panic::resume_unwind(panic),
-            None => Err(WriteError::Ended),
-        }
+    fn join(&mut self) -> Result<Box<dyn Sink>, WriteError> {
+        let outcome = self.encoder.take().and_then(Worker::join);
+        outcome.unwrap_or(Err(WriteError::Ended))
     }
-}
-
-fn encode(mut sink: Box<dyn Sink>, batches: &Receiver<Vec<Event>>) -> Outcome {
-    for batch in batches {
-        for event in &batch {
-            sink.event(event)?;
-        }
-    }
-    Ok(sink)
 }
 
 impl Sink for Batched {
@@ -93,7 +70,7 @@ impl Sink for Batched {
 impl Drop for Batched {
     /// Keeps what a trace has gathered that ends without [`Sink::finish`].
     fn drop(&mut self) {
-        if self.thread.is_some() {
+        if self.encoder.is_some() {
             // There is nobody left to tell.
             let _ = self.hand_over();
             let _ = self.join();

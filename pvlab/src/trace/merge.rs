@@ -43,6 +43,8 @@ struct Stream {
 struct Times {
     fit: Fit,
     start: u64,
+    /// When the trace ended.
+    end_ns: u64,
 }
 
 impl Times {
@@ -69,17 +71,12 @@ impl Collector {
         let Some(fit) = self.fit() else {
             return Ok(Merged::default());
         };
-        let times = Times {
-            fit,
-            start: fit.raw_ns(self.began),
-        };
-        let end_ns = times.of_ticks(self.ended).unwrap_or(0);
+        let start = fit.raw_ns(self.began);
+        let end_ns = fit.raw_ns(self.ended).saturating_sub(start);
+        let times = Times { fit, start, end_ns };
         let hold_back_ns = HOLD_BACK_NS + self.longest_injection_ns;
         let offsets: Vec<u64> = self.vms.iter().map(|vm| vm.tsc_offset).collect();
-        let mut streams = Streams {
-            streams: Vec::new(),
-            numbers: BTreeMap::new(),
-        };
+        let mut streams = Streams::default();
         let mut merged = Merged {
             end_ns,
             ..Merged::default()
@@ -106,10 +103,16 @@ impl Collector {
                 }
                 continue;
             }
-            let offset = offsets.get(usize::from(place.vm)).copied().unwrap_or(0);
-            streams
-                .of(source, place)
-                .add(source, &words, &times, offset, end_ns, &mut merged);
+            let stream = streams.of(source, place);
+            match source {
+                Source::Guest => {
+                    let offset = offsets.get(usize::from(place.vm)).copied().unwrap_or(0);
+                    merged.malformed += stream.add_guest(&words, &times, offset);
+                }
+                Source::Host => stream.add_host(&words, &times),
+                Source::Switches => stream.add_switches(&words, &times),
+                Source::Cut => {}
+            }
         }
         streams.begin_with_states();
         streams.hand_out(u64::MAX, |e| emit(e, &mut merged))?;
@@ -118,54 +121,36 @@ impl Collector {
 }
 
 impl Stream {
-    fn add(
-        &mut self,
-        source: Source,
-        words: &[u64],
-        times: &Times,
-        tsc_offset: u64,
-        end_ns: u64,
-        merged: &mut Merged,
-    ) {
-        match source {
-            Source::Guest => self.add_guest(words, times, tsc_offset, end_ns, merged),
-            Source::Host => {
-                for &[ticks, ref step @ ..] in words.as_chunks::<3>().0 {
-                    if let Some(step) = HostStep::from_words(*step) {
-                        // Noted when it was over, and told when it begins.
-                        let before = match step {
-                            HostStep::Injected(ns) => ns,
-                            _ => 0,
-                        };
-                        let at = times.of_ticks(ticks).map(|at| at.saturating_sub(before));
-                        self.push(at, What::Host(step), end_ns);
-                    }
-                }
+    fn add_host(&mut self, words: &[u64], times: &Times) {
+        for &[ticks, ref step @ ..] in words.as_chunks::<3>().0 {
+            if let Some(step) = HostStep::from_words(*step) {
+                // Noted when it was over, and told when it begins.
+                let before = match step {
+                    HostStep::Injected(ns) => ns,
+                    _ => 0,
+                };
+                let at = times.of_ticks(ticks).map(|at| at.saturating_sub(before));
+                self.push_host(at, What::Host(step), times);
             }
-            Source::Switches => {
-                for &words in words.as_chunks().0 {
-                    if let Some(Switch { at_ns, cpu, kind }) = Switch::from_words(words) {
-                        let cpu = u16::try_from(cpu).unwrap_or(u16::MAX);
-                        let at = at_ns.checked_sub(times.start);
-                        self.push(at, What::Switch { cpu, kind }, end_ns);
-                    }
-                }
-            }
-            Source::Cut => {}
         }
     }
 
-    fn add_guest(
-        &mut self,
-        words: &[u64],
-        times: &Times,
-        tsc_offset: u64,
-        end_ns: u64,
-        merged: &mut Merged,
-    ) {
+    fn add_switches(&mut self, words: &[u64], times: &Times) {
+        for &words in words.as_chunks().0 {
+            if let Some(Switch { at_ns, cpu, kind }) = Switch::from_words(words) {
+                let cpu = u16::try_from(cpu).unwrap_or(u16::MAX);
+                let at = at_ns.checked_sub(times.start);
+                self.push_host(at, What::Switch { cpu, kind }, times);
+            }
+        }
+    }
+
+    /// Adds records of the guest; returns how many words are none.
+    fn add_guest(&mut self, words: &[u64], times: &Times, tsc_offset: u64) -> u64 {
+        let mut malformed = 0;
         for &word in words {
             let Some(record) = Entry::decode(word) else {
-                merged.malformed += 1;
+                malformed += 1;
                 continue;
             };
             let ticks = self.clock.advance(record);
@@ -178,45 +163,36 @@ impl Stream {
             };
             let at = times.of_ticks(ticks.wrapping_sub(tsc_offset)).unwrap_or(0);
             // The vCPU had not yet seen that the trace was over.
-            if at > end_ns {
+            if at > times.end_ns {
                 continue;
             }
-            self.waiting.push_back(Event {
-                at,
-                place: self.place,
-                what,
-            });
+            self.push(at, what);
             // Head at once: the guest spares itself a second look at the clock.
             if let What::Lock {
                 lock,
                 step: TraceEvent::QueuedBehind(None),
             } = what
             {
-                let what = What::Lock {
-                    lock,
-                    step: TraceEvent::Head,
-                };
-                self.waiting.push_back(Event {
-                    at,
-                    place: self.place,
-                    what,
-                });
+                let step = TraceEvent::Head;
+                self.push(at, What::Lock { lock, step });
             }
         }
+        malformed
+    }
+
+    fn push(&mut self, at: u64, what: What) {
+        let place = self.place;
+        self.waiting.push_back(Event { at, place, what });
     }
 
     /// Adds an event of the host. Of those before the trace the last is kept, as the state it begins
     /// in; those after its end say nothing about it.
-    fn push(&mut self, at: Option<u64>, what: What, end_ns: u64) {
+    fn push_host(&mut self, at: Option<u64>, what: What, times: &Times) {
         match at {
             None => self.before = Some(what),
-            Some(at) if at <= end_ns => {
+            Some(at) if at <= times.end_ns => {
                 self.begin();
-                self.waiting.push_back(Event {
-                    at,
-                    place: self.place,
-                    what,
-                });
+                self.push(at, what);
             }
             Some(_) => {}
         }
@@ -225,15 +201,13 @@ impl Stream {
     /// Turns what was before the trace into its first event.
     fn begin(&mut self) {
         if let Some(what) = self.before.take() {
-            self.waiting.push_front(Event {
-                at: 0,
-                place: self.place,
-                what,
-            });
+            let (at, place) = (0, self.place);
+            self.waiting.push_front(Event { at, place, what });
         }
     }
 }
 
+#[derive(Default)]
 struct Streams {
     streams: Vec<Stream>,
     numbers: BTreeMap<(u8, Place), usize>,

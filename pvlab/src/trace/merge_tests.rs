@@ -48,6 +48,27 @@ fn raw(ns: u64) -> u64 {
     5_001_000_000 + ns
 }
 
+impl Collector {
+    fn spool(&mut self, source: Source, (vm, vcpu): (u16, u16), words: &[u64]) {
+        self.spool
+            .append_words(source, place(vm, vcpu), words)
+            .unwrap();
+    }
+}
+
+/// What an event of the merged trace says: when, whose, and what.
+fn said(event: &Event) -> (u64, (u16, u16), What) {
+    (event.at, (event.place.vm, event.place.vcpu), event.what)
+}
+
+fn step(step: TraceEvent) -> What {
+    What::Lock { lock: 7, step }
+}
+
+fn switched(cpu: u16, kind: SwitchKind) -> What {
+    What::Switch { cpu, kind }
+}
+
 fn merge(mut collector: Collector) -> (Vec<Event>, Merged) {
     let mut events = Vec::new();
     let merged = collector
@@ -62,97 +83,48 @@ fn merge(mut collector: Collector) -> (Vec<Event>, Merged) {
 #[test]
 fn sources_and_vms_with_clocks_of_their_own_come_out_in_order() {
     let mut collector = collector(&[0, 1 << 40]);
-    let spool = &mut collector.spool;
     // VM 1's clock is ahead; times in records are multiples of 64.
     let start = Entry::Time(1_000_000 & !63).encode();
     let residue = 1_000_000 & 63;
-    spool
-        .append_words(
-            Source::Guest,
-            place(0, 0),
-            &[
-                start,
-                event(residue + 100, TraceEvent::Start),
-                event(300, TraceEvent::Release),
-            ],
-        )
-        .unwrap();
+    collector.spool(
+        Source::Guest,
+        (0, 0),
+        &[
+            start,
+            event(residue + 100, TraceEvent::Start),
+            event(300, TraceEvent::Release),
+        ],
+    );
     let ahead = Entry::Time((1 << 40) + 1_000_000 - u64::from(residue)).encode();
-    spool
-        .append_words(
-            Source::Guest,
-            place(1, 2),
-            &[ahead, event(residue + 250, TraceEvent::Head)],
-        )
-        .unwrap();
-    spool
-        .append_words(
-            Source::Host,
-            place(0, 0),
-            &note(1_000_200, HostStep::Exit(ExitReason::Halt)),
-        )
-        .unwrap();
-    spool
-        .append_words(
-            Source::Switches,
-            place(0, 0),
-            &[
-                switch(raw(150), 1, SwitchKind::OutPreempted),
-                switch(raw(350), 0, SwitchKind::In),
-            ]
-            .concat(),
-        )
-        .unwrap();
+    collector.spool(
+        Source::Guest,
+        (1, 2),
+        &[ahead, event(residue + 250, TraceEvent::Head)],
+    );
+    collector.spool(
+        Source::Host,
+        (0, 0),
+        &note(1_000_200, HostStep::Exit(ExitReason::Halt)),
+    );
+    collector.spool(
+        Source::Switches,
+        (0, 0),
+        &[
+            switch(raw(150), 1, SwitchKind::OutPreempted),
+            switch(raw(350), 0, SwitchKind::In),
+        ]
+        .concat(),
+    );
     let (events, merged) = merge(collector);
-    let seen: Vec<_> = events.iter().map(|e| (e.at, e.place, e.what)).collect();
     assert_eq!(
-        seen,
+        events.iter().map(said).collect::<Vec<_>>(),
         [
-            (
-                100,
-                place(0, 0),
-                What::Lock {
-                    lock: 7,
-                    step: TraceEvent::Start
-                }
-            ),
-            (
-                150,
-                place(0, 0),
-                What::Switch {
-                    cpu: 1,
-                    kind: SwitchKind::OutPreempted
-                }
-            ),
-            (
-                200,
-                place(0, 0),
-                What::Host(HostStep::Exit(ExitReason::Halt))
-            ),
-            (
-                250,
-                place(1, 2),
-                What::Lock {
-                    lock: 7,
-                    step: TraceEvent::Head
-                }
-            ),
-            (
-                350,
-                place(0, 0),
-                What::Switch {
-                    cpu: 0,
-                    kind: SwitchKind::In
-                }
-            ),
-            (
-                400,
-                place(0, 0),
-                What::Lock {
-                    lock: 7,
-                    step: TraceEvent::Release
-                }
-            ),
+            (100, (0, 0), step(TraceEvent::Start)),
+            (150, (0, 0), switched(1, SwitchKind::OutPreempted)),
+            (200, (0, 0), What::Host(HostStep::Exit(ExitReason::Halt))),
+            (250, (1, 2), step(TraceEvent::Head)),
+            (350, (0, 0), switched(0, SwitchKind::In)),
+            (400, (0, 0), step(TraceEvent::Release)),
         ]
     );
     assert_eq!(
@@ -164,7 +136,6 @@ fn sources_and_vms_with_clocks_of_their_own_come_out_in_order() {
 #[test]
 fn the_state_before_the_trace_is_its_first_event() {
     let mut collector = collector(&[0]);
-    let spool = &mut collector.spool;
     let switches = [
         switch(raw(0) - 900, 0, SwitchKind::In),
         switch(raw(0) - 50, 0, SwitchKind::OutPreempted),
@@ -172,38 +143,16 @@ fn the_state_before_the_trace_is_its_first_event() {
         switch(raw(2_000_000_000), 0, SwitchKind::Out),
     ]
     .concat();
-    spool
-        .append_words(Source::Switches, place(0, 0), &switches)
-        .unwrap();
+    collector.spool(Source::Switches, (0, 0), &switches);
     // Blocked before, and for the whole trace.
-    spool
-        .append_words(Source::Host, place(0, 1), &note(999_000, HostStep::Blocked))
-        .unwrap();
+    collector.spool(Source::Host, (0, 1), &note(999_000, HostStep::Blocked));
     let (events, _) = merge(collector);
-    let seen: Vec<_> = events
-        .iter()
-        .map(|e| (e.at, e.place.vcpu, e.what))
-        .collect();
     assert_eq!(
-        seen,
+        events.iter().map(said).collect::<Vec<_>>(),
         [
-            (
-                0,
-                0,
-                What::Switch {
-                    cpu: 0,
-                    kind: SwitchKind::OutPreempted
-                }
-            ),
-            (0, 1, What::Host(HostStep::Blocked)),
-            (
-                70,
-                0,
-                What::Switch {
-                    cpu: 0,
-                    kind: SwitchKind::In
-                }
-            ),
+            (0, (0, 0), switched(0, SwitchKind::OutPreempted)),
+            (0, (0, 1), What::Host(HostStep::Blocked)),
+            (70, (0, 0), switched(0, SwitchKind::In)),
         ]
     );
 }
@@ -211,29 +160,18 @@ fn the_state_before_the_trace_is_its_first_event() {
 #[test]
 fn a_record_published_late_still_finds_its_place() {
     let mut collector = collector(&[0]);
-    let spool = &mut collector.spool;
     let host = |ticks: u64| note(1_000_000 + ticks, HostStep::Enter);
-    let cut = |spool: &mut crate::trace::spool::Spool, ticks: u64| {
-        spool
-            .append_words(Source::Cut, place(0, 0), &[1_000_000 + ticks])
-            .unwrap();
+    let cut = |collector: &mut Collector, ticks: u64| {
+        collector.spool(Source::Cut, (0, 0), &[1_000_000 + ticks]);
     };
-    spool
-        .append_words(Source::Host, place(0, 0), &host(40_000_000))
-        .unwrap();
-    cut(spool, 50_000_000);
-    spool
-        .append_words(Source::Host, place(0, 0), &host(70_000_000))
-        .unwrap();
-    cut(spool, 71_000_000);
+    collector.spool(Source::Host, (0, 0), &host(40_000_000));
+    cut(&mut collector, 50_000_000);
+    collector.spool(Source::Host, (0, 0), &host(70_000_000));
+    cut(&mut collector, 71_000_000);
     // 50 ms late: in time. The next, 200 ms late, is moved.
-    spool
-        .append_words(Source::Host, place(0, 1), &host(20_000_000))
-        .unwrap();
-    cut(spool, 180_000_000);
-    spool
-        .append_words(Source::Host, place(0, 2), &host(1_000_000))
-        .unwrap();
+    collector.spool(Source::Host, (0, 1), &host(20_000_000));
+    cut(&mut collector, 180_000_000);
+    collector.spool(Source::Host, (0, 2), &host(1_000_000));
     let (events, merged) = merge(collector);
     let seen: Vec<_> = events
         .iter()
@@ -253,10 +191,7 @@ fn gaps_and_words_that_are_no_records_are_counted() {
         40 << 58,
         event(10, TraceEvent::Release),
     ];
-    collector
-        .spool
-        .append_words(Source::Guest, place(0, 0), &words)
-        .unwrap();
+    collector.spool(Source::Guest, (0, 0), &words);
     let (events, merged) = merge(collector);
     assert_eq!(events.len(), 3);
     assert_eq!(events[1].what, What::Gap { dropped: 17 });

@@ -17,6 +17,7 @@ mod raw;
 pub mod read;
 pub mod sink;
 mod spool;
+mod worker;
 
 pub use collect::{CollectError, Collector};
 pub use event::{Event, Place, What};

@@ -58,11 +58,10 @@ pub fn read(path: &Path, on_event: impl FnMut(&Header, &Event)) -> Result<Summar
         return read_from(&mut input, on_event).map_err(|fault| fault.of("standard input".into()));
     }
     let name = path.display().to_string();
-    let file = File::open(path).map_err(|source| ReadError::Open {
-        name: name.clone(),
-        source,
-    })?;
-    read_from(&mut BufReader::with_capacity(BUFFER, file), on_event).map_err(|fault| fault.of(name))
+    File::open(path)
+        .map_err(Fault::Open)
+        .and_then(|file| read_from(&mut BufReader::with_capacity(BUFFER, file), on_event))
+        .map_err(|fault| fault.of(name))
 }
 
 fn read_from(
@@ -88,69 +87,36 @@ fn read_from(
     reading.summary()
 }
 
-/// Why a file could not be read, each reason in one line.
+/// Why a file could not be read, in one line.
 #[derive(Debug, thiserror::Error)]
-pub enum ReadError {
+#[error("{}", .fault.told_of(.name))]
+pub struct ReadError {
+    /// The file.
+    pub name: String,
+    /// What is wrong with it.
+    pub fault: Fault,
+}
+
+/// What is wrong with a file.
+#[derive(Debug)]
+pub enum Fault {
     /// It cannot be opened.
-    #[error("cannot open {name}: {source}")]
-    Open {
-        /// The file.
-        name: String,
-        /// Why.
-        source: io::Error,
-    },
+    Open(io::Error),
     /// It cannot be read.
-    #[error("cannot read {name}: {source}")]
-    Read {
-        /// The file.
-        name: String,
-        /// Why.
-        source: io::Error,
-    },
-    /// It is something else.
-    #[error("{name} is {what} not a trace of pvlab; make one with: pvlab trace -o FILE")]
-    Foreign {
-        /// The file.
-        name: String,
-        /// What it is.
-        what: String,
-    },
+    Read(io::Error),
+    /// It is something else: that.
+    Foreign(String),
     /// It ends before its header does.
-    #[error("{name} was cut off within its header, nothing of it can be read; trace again")]
-    NoHeader {
-        /// The file.
-        name: String,
-    },
-    /// It was written by a newer pvlab.
-    #[error(
-        "{name} is a trace of version {version}, and this pvlab reads version {SCHEMA_VERSION}; \
-         use the pvlab that wrote it, or a newer one"
-    )]
-    Newer {
-        /// The file.
-        name: String,
-        /// Its version.
-        version: String,
-    },
+    NoHeader,
+    /// It was written by a newer pvlab, whose traces have that version.
+    Newer(String),
     /// It makes no sense somewhere.
-    #[error("{name} is damaged at {place}: {why}; copy it again, or trace again")]
     Damaged {
-        /// The file.
-        name: String,
         /// Where.
         place: String,
         /// What is wrong there.
         why: String,
     },
-}
-
-/// A [`ReadError`] that does not know the file's name.
-pub(super) enum Fault {
-    Read(io::Error),
-    Foreign(String),
-    NoHeader,
-    Newer(String),
-    Damaged { place: String, why: String },
 }
 
 impl Fault {
@@ -159,12 +125,26 @@ impl Fault {
     }
 
     fn of(self, name: String) -> ReadError {
+        ReadError { name, fault: self }
+    }
+
+    fn told_of(&self, name: &str) -> String {
         match self {
-            Self::Read(source) => ReadError::Read { name, source },
-            Self::Foreign(what) => ReadError::Foreign { name, what },
-            Self::NoHeader => ReadError::NoHeader { name },
-            Self::Newer(version) => ReadError::Newer { name, version },
-            Self::Damaged { place, why } => ReadError::Damaged { name, place, why },
+            Self::Open(source) => format!("cannot open {name}: {source}"),
+            Self::Read(source) => format!("cannot read {name}: {source}"),
+            Self::Foreign(what) => {
+                format!("{name} is {what} not a trace of pvlab; make one with: pvlab trace -o FILE")
+            }
+            Self::NoHeader => format!(
+                "{name} was cut off within its header, nothing of it can be read; trace again"
+            ),
+            Self::Newer(version) => format!(
+                "{name} is a trace of version {version}, and this pvlab reads version \
+                 {SCHEMA_VERSION}; use the pvlab that wrote it, or a newer one"
+            ),
+            Self::Damaged { place, why } => {
+                format!("{name} is damaged at {place}: {why}; copy it again, or trace again")
+            }
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The clocks of a lock: how long it has been in each state that a wait can have as its cause.
 
-use super::result::{Part, Parts};
+use super::result::{Part, Parts, add};
 
 /// The states of a lock. In each, the cause of a waiter's wait is known without looking at other
 /// waiters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Class {
     /// Held by a vCPU that runs.
     HolderRunning,
@@ -25,6 +25,7 @@ pub(super) enum Class {
     /// Free, and whoever waits may take it.
     Open,
     /// Not known to be held or free.
+    #[default]
     Unknown,
 }
 
@@ -98,8 +99,7 @@ pub(super) struct Clocks([u64; Class::ALL.len()]);
 impl Clocks {
     /// Advances the clock of `class`.
     pub(super) fn add(&mut self, class: Class, ns: u64) {
-        let clock = &mut self.0[class as usize];
-        *clock = clock.saturating_add(ns);
+        add(&mut self.0[class as usize], ns);
     }
 
     /// Takes time from one clock and gives it to another.
@@ -120,13 +120,9 @@ impl Clocks {
     pub(super) fn add_since(&self, earlier: &Self, own: Part, placed: bool, parts: &mut Parts) {
         for class in Class::ALL {
             let ns = self.get(class).saturating_sub(earlier.get(class));
-            let part = class.part().unwrap_or(own);
-            let part = if class.takes_unplaced() && !placed {
-                own
-            } else {
-                part
-            };
-            parts.add(part, ns);
+            let mine = class.takes_unplaced() && !placed;
+            let other = class.part().filter(|_| !mine);
+            parts.add(other.unwrap_or(own), ns);
         }
     }
 }

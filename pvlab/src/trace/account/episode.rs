@@ -5,9 +5,6 @@ use serde::Serialize;
 
 /// How many of the longest episodes and of the worst stalls are kept.
 pub(super) const KEPT: usize = 10;
-/// How many vCPUs that waited are listed.
-const LISTED: usize = 16;
-
 /// Whose absence stopped a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -89,68 +86,6 @@ pub(super) fn keep_worst(
 }
 
 /// Whether one of that measure could be kept.
-fn enters(kept: &[Episode], measure: impl Fn(&Episode) -> u64, new: u64) -> bool {
+pub(super) fn enters(kept: &[Episode], measure: impl Fn(&Episode) -> u64, new: u64) -> bool {
     kept.len() < KEPT || kept.last().is_some_and(|last| measure(last) < new)
-}
-
-/// An episode that goes on.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Open {
-    pub(super) kind: EpisodeKind,
-    pub(super) vcpu: u16,
-    pub(super) at: u64,
-    /// Since when the vCPU was absent.
-    pub(super) off_since: u64,
-    /// What the lock's waiters had waited in all when it began.
-    pub(super) waited: u64,
-    /// Whether the vCPU is itself one of the waiters.
-    pub(super) waits: bool,
-}
-
-/// What is known at the end of an episode.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Close<'a> {
-    pub(super) lock: u16,
-    pub(super) now: u64,
-    /// What the lock's waiters have waited in all.
-    pub(super) waited: u64,
-    pub(super) waiters: &'a [u16],
-}
-
-impl Open {
-    /// Ends the episode, and keeps it among the longest and the worst if it is.
-    pub(super) fn close(self, end: Close<'_>, episodes: &mut Episodes, stalls: &mut Vec<Episode>) {
-        let duration = end.now - self.at;
-        if duration == 0 {
-            return;
-        }
-        episodes.count += 1;
-        add(&mut episodes.total_ns, duration);
-        let own = if self.waits { duration } else { 0 };
-        let waited = end.waited.saturating_sub(self.waited).saturating_sub(own);
-        // Most episodes are not worth the story.
-        if !enters(&episodes.longest, |e| e.duration_ns, duration)
-            && !enters(stalls, |e| e.waited_ns, waited)
-        {
-            return;
-        }
-        let mut who: Vec<u16> = end.waiters.to_vec();
-        who.retain(|&vcpu| vcpu != self.vcpu);
-        let waiters = who.len();
-        who.sort_unstable();
-        who.truncate(LISTED);
-        let episode = Episode {
-            kind: self.kind,
-            lock: end.lock,
-            vcpu: self.vcpu,
-            at_ns: self.at,
-            duration_ns: duration,
-            off_ns: end.now.saturating_sub(self.off_since),
-            waiters,
-            who,
-            waited_ns: waited,
-        };
-        keep_worst(&mut episodes.longest, |e| e.duration_ns, &episode);
-        keep_worst(stalls, |e| e.waited_ns, &episode);
-    }
 }

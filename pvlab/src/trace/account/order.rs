@@ -33,7 +33,7 @@ pub(super) enum Ahead {
 }
 
 /// The order of a lock's waiters.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Order {
     pending: Option<u16>,
     /// Became pending when the first had taken the lock and could not say so yet.
@@ -56,16 +56,8 @@ pub(super) struct Order {
 impl Order {
     pub(super) fn new(vcpus: usize) -> Self {
         Self {
-            pending: None,
-            second_pending: None,
-            front: None,
-            front_knows: false,
-            unplaced: Vec::new(),
             vcpus,
-            successors: Vec::new(),
-            tickets: Vec::new(),
-            ticketed: 0,
-            serving: None,
+            ..Self::default()
         }
     }
 
@@ -154,13 +146,10 @@ impl Order {
     /// `vcpu` says it is next: in the queue if it has `queued`.
     pub(super) fn head(&mut self, vcpu: u16, queued: bool) {
         if !queued {
-            let free = self.pending.is_none();
-            let place = if free {
-                &mut self.pending
-            } else {
-                &mut self.second_pending
-            };
-            *place = Some(vcpu);
+            match self.pending {
+                None => self.pending = Some(vcpu),
+                Some(_) => self.second_pending = Some(vcpu),
+            }
             return;
         }
         self.unplaced.retain(|&unplaced| unplaced != vcpu);
@@ -169,10 +158,7 @@ impl Order {
             Some(front) if self.front_knows && front != vcpu => {
                 *self.successor(front) = vcpu;
             }
-            _ => {
-                self.front = Some(vcpu);
-                self.front_knows = true;
-            }
+            _ => self.handed(vcpu, true),
         }
     }
 

@@ -57,8 +57,7 @@ pub struct Parts([u64; Part::ALL.len()]);
 impl Parts {
     /// Adds `ns` to a part.
     pub fn add(&mut self, part: Part, ns: u64) {
-        let sum = &mut self.0[part as usize];
-        *sum = sum.saturating_add(ns);
+        add(&mut self.0[part as usize], ns);
     }
 
     /// Moves `ns`, or what there is, from one part to another.

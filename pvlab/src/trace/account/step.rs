@@ -1,9 +1,10 @@
 //! What each step of an acquisition changes.
 
 use super::clock::Class;
+use super::lock::Lock;
 use super::order::Ahead;
 use super::result::add;
-use super::vcpu::{Acquisition, Halt, Stage};
+use super::vcpu::{Acquisition, Halt, Stage, Standing};
 use super::vm::VmTracker;
 use pvlock::TraceEvent;
 use pvlock::trace::How;
@@ -44,7 +45,7 @@ impl VmTracker {
 
     /// `v` does something: its last release is complete.
     fn goes_on(&mut self, v: u16, now: u64) {
-        let Some(l) = self.vcpus[usize::from(v)].releasing.take() else {
+        let Some(l) = self.vcpu_mut(v).releasing.take() else {
             return;
         };
         self.advance(l, now);
@@ -57,39 +58,40 @@ impl VmTracker {
 
     /// The acquisition of `l` that `v` is in. If its beginning was not seen, one is made up that has its
     /// place among the waiters but is not accounted.
-    fn acquisition(&mut self, v: u16, l: u16) -> (usize, &mut Acquisition) {
-        let i = match self.vcpu(v).position(l) {
-            Some(i) => i,
-            None => {
-                let i = self.begin(v, l, 0);
-                self.vcpus[usize::from(v)].acquisitions[i].phantom = true;
-                i
-            }
-        };
-        (i, &mut self.vcpus[usize::from(v)].acquisitions[i])
+    fn acquisition(&mut self, v: u16, l: u16) -> usize {
+        self.vcpu(v).position(l).unwrap_or_else(|| {
+            let i = self.begin(v, l, 0);
+            self.vcpu_mut(v).acquisitions[i].phantom = true;
+            i
+        })
     }
 
-    /// As [`Self::acquisition`], which gets a place in the order. What came before is accounted for as
-    /// the wait of one without.
-    fn placed(&mut self, v: u16, l: u16) -> &mut Acquisition {
-        let (i, _) = self.acquisition(v, l);
+    /// As [`Self::acquisition`], which has a place in the order, at least that `standing`. What came
+    /// before is accounted for as the wait of one that had the standing before.
+    fn placed(&mut self, v: u16, l: u16, standing: Standing) -> &mut Acquisition {
+        let i = self.acquisition(v, l);
         self.settle(v, i);
-        let acquisition = &mut self.vcpus[usize::from(v)].acquisitions[i];
-        acquisition.placed = true;
+        let acquisition = &mut self.vcpu_mut(v).acquisitions[i];
+        acquisition.standing = acquisition.standing.max(standing);
         acquisition
     }
 
     fn begin(&mut self, v: u16, l: u16, at: u64) -> usize {
-        if self.locks[usize::from(l)].class == Class::Open && !self.some_waiter_runs(l) {
+        if self.lock(l).class == Class::Open && !self.some_waiter_runs(l) {
             // From now on somebody can take it. The clocks have just been read.
             let lock = self.lock_mut(l);
             lock.quiet_since = lock.since;
         }
-        let lock = &mut self.locks[usize::from(l)];
-        let mut acquisition = Acquisition::new(l, Stage::Waiting, at, lock.clocks);
-        acquisition.index = lock.waiters.len();
+        let lock = self.lock_mut(l);
+        let acquisition = Acquisition {
+            lock: l,
+            start: at,
+            index: lock.waiters.len(),
+            seen: lock.clocks,
+            ..Acquisition::default()
+        };
         lock.waiters.push(v);
-        let acquisitions = &mut self.vcpus[usize::from(v)].acquisitions;
+        let acquisitions = &mut self.vcpu_mut(v).acquisitions;
         acquisitions.push(acquisition);
         acquisitions.len() - 1
     }
@@ -100,18 +102,18 @@ impl VmTracker {
             self.lock_mut(l).tally.incomplete += 1;
             self.abandon(v, i);
         }
-        self.vcpus[usize::from(v)].lost = false;
+        self.vcpu_mut(v).lost = false;
         self.begin(v, l, at);
     }
 
     fn queued(&mut self, v: u16, l: u16, before: Option<u16>) {
-        self.placed(v, l).located = true;
+        self.placed(v, l, Standing::Located);
         let ahead = match before {
-            Some(p) if self.locks[usize::from(l)].holder == Some(p) => Ahead::Nobody,
+            Some(p) if self.lock(l).holder == Some(p) => Ahead::Nobody,
             Some(p) if self.vcpu(p).lost => Ahead::Unknown,
             // It waits, seen or not: it does not leave the queue before `v` is behind it.
             Some(p) => {
-                if !self.placed(p, l).located {
+                if self.placed(p, l, Standing::Placed).standing < Standing::Located {
                     // It could not say yet where it has queued.
                     self.lock_mut(l).order.named(p);
                 }
@@ -123,31 +125,29 @@ impl VmTracker {
     }
 
     fn ticket(&mut self, v: u16, l: u16, ticket: u16) {
-        self.placed(v, l).ticket = Some(ticket);
+        self.placed(v, l, Standing::Placed).ticket = Some(ticket);
         self.lock_mut(l).order.ticket(v, ticket);
     }
 
     fn head(&mut self, v: u16, l: u16) {
-        let pending = self
-            .vcpu(v)
-            .position(l)
-            .is_some_and(|i| !self.vcpu(v).acquisitions[i].placed);
-        let acquisition = self.placed(v, l);
-        acquisition.head = true;
-        acquisition.located = true;
+        let pending = self.is_in(v, l, |acquisition| !acquisition.is_placed());
+        self.placed(v, l, Standing::Head);
         self.lock_mut(l).order.head(v, !pending);
     }
 
     fn halt(&mut self, v: u16, l: u16, head: bool, now: u64) {
-        let acquisition = self.placed(v, l);
-        acquisition.head |= head;
-        acquisition.located |= head;
+        let standing = if head {
+            Standing::Head
+        } else {
+            Standing::Placed
+        };
+        let acquisition = self.placed(v, l, standing);
         let again = std::mem::take(&mut acquisition.woken_as_next);
-        let tally = &mut self.lock_mut(l).tally;
+        let Lock { tally, order, .. } = self.lock_mut(l);
         tally.futile_halts += u64::from(again);
         if head {
             tally.halts_head += 1;
-            self.lock_mut(l).order.head(v, true);
+            order.head(v, true);
         } else {
             tally.halts_queued += 1;
         }
@@ -164,11 +164,11 @@ impl VmTracker {
             vcpu.halt = None;
             vcpu.kick_pending = false;
         });
-        self.placed(v, l).woken_as_next = true;
+        self.placed(v, l, Standing::Placed).woken_as_next = true;
     }
 
     fn spurious(&mut self, v: u16, l: u16) {
-        self.placed(v, l).woken_as_next = false;
+        self.placed(v, l, Standing::Placed).woken_as_next = false;
         self.lock_mut(l).tally.futile_halts += 1;
     }
 
@@ -177,7 +177,6 @@ impl VmTracker {
         let Some(Halt {
             lock,
             kicked: Some(kicked),
-            ..
         }) = self.vcpu(v).halt
         else {
             return;
@@ -206,14 +205,16 @@ impl VmTracker {
                     How::Fast => lock.tally.tried += 1,
                     _ => lock.tally.incomplete += 1,
                 }
-                let held = Acquisition::new(l, Stage::Holding, at, lock.clocks);
-                let acquisitions = &mut self.vcpus[usize::from(v)].acquisitions;
-                acquisitions.push(held);
+                let acquisitions = &mut self.vcpu_mut(v).acquisitions;
+                acquisitions.push(Acquisition {
+                    lock: l,
+                    ..Acquisition::default()
+                });
                 (acquisitions.len() - 1, None)
             }
         };
-        self.vcpus[usize::from(v)].acquisitions[i].stage = Stage::Holding;
-        self.vcpus[usize::from(v)].lost = false;
+        self.vcpu_mut(v).acquisitions[i].stage = Stage::Holding;
+        self.vcpu_mut(v).lost = false;
 
         let lock = self.lock_mut(l);
         lock.tally.overlaps += u64::from(lock.holder.is_some_and(|holder| holder != v));
@@ -222,11 +223,10 @@ impl VmTracker {
         let releaser = lock.releaser.take();
         let successor = lock.order.acquired(v, ticket, how == How::Queue);
         if let Some(releaser) = releaser {
-            self.vcpus[usize::from(releaser)].releasing = None;
+            self.vcpu_mut(releaser).releasing = None;
         }
         if let Some(next) = successor.filter(|&next| self.waits(next, l)) {
-            let vcpu = self.vcpu(next);
-            let knows = vcpu.position(l).is_some_and(|i| vcpu.acquisitions[i].head);
+            let knows = self.is_in(next, l, Acquisition::is_head);
             self.lock_mut(l).order.handed(next, knows);
         }
     }
@@ -255,14 +255,14 @@ impl VmTracker {
         if let Some(&moved) = waiters.get(index)
             && let Some(j) = self.vcpu(moved).position(l)
         {
-            self.vcpus[usize::from(moved)].acquisitions[j].index = index;
+            self.vcpu_mut(moved).acquisitions[j].index = index;
         }
     }
 
     fn release(&mut self, v: u16, l: u16) {
         match self.vcpu(v).position(l) {
-            Some(i) if self.vcpu(v).acquisitions[i].stage == Stage::Holding => {
-                self.vcpus[usize::from(v)].acquisitions.swap_remove(i);
+            Some(i) if !self.vcpu(v).acquisitions[i].waits() => {
+                self.vcpu_mut(v).acquisitions.swap_remove(i);
             }
             Some(i) => {
                 self.lock_mut(l).tally.incomplete += 1;
@@ -280,7 +280,7 @@ impl VmTracker {
         lock.releases += 1;
         lock.releaser = Some(v);
         lock.order.released();
-        self.vcpus[usize::from(v)].releasing = Some(l);
+        self.vcpu_mut(v).releasing = Some(l);
     }
 
     fn kick(&mut self, target: u16, l: u16, now: u64) {
@@ -298,11 +298,12 @@ impl VmTracker {
 
     fn yields(&mut self, v: u16, l: u16, target: u16) {
         let runs = self.vcpu(target).runs();
-        let releases = self.locks[usize::from(l)].releases;
+        let releases = self.lock(l).releases;
         let tally = &mut self.lock_mut(l).tally;
         tally.yields += 1;
         tally.futile_yields += u64::from(runs);
-        self.acquisition(v, l).1.yielded_at = (!runs).then_some(releases);
+        let i = self.acquisition(v, l);
+        self.vcpu_mut(v).acquisitions[i].yielded_at = (!runs).then_some(releases);
     }
 
     /// `v` runs again after it yielded: that was futile if the lock has not been released since.
@@ -322,7 +323,7 @@ impl VmTracker {
         for i in 0..self.vcpu(v).acquisitions.len() {
             let acquisition = &self.vcpu(v).acquisitions[i];
             let l = acquisition.lock;
-            let holds = acquisition.stage == Stage::Holding;
+            let holds = !acquisition.waits();
             let next = !holds && self.next(l) == Some(v);
             let injected = &mut self.lock_mut(l).tally.injected;
             if holds {
@@ -338,21 +339,16 @@ impl VmTracker {
     /// Gives up an acquisition whose steps were not all seen.
     fn abandon(&mut self, v: u16, i: usize) {
         let acquisition = &self.vcpu(v).acquisitions[i];
-        let (l, ticket, stage) = (acquisition.lock, acquisition.ticket, acquisition.stage);
-        match stage {
-            Stage::Waiting => {
-                self.leave(v, i);
-                self.lock_mut(l).order.forget(v, ticket);
-            }
-            Stage::Holding => {
-                let lock = self.lock_mut(l);
-                if lock.holder == Some(v) {
-                    lock.holder = None;
-                    lock.known = false;
-                }
-            }
+        let (l, ticket) = (acquisition.lock, acquisition.ticket);
+        if acquisition.waits() {
+            self.leave(v, i);
+            self.lock_mut(l).order.forget(v, ticket);
+        } else if self.lock(l).holder == Some(v) {
+            let lock = self.lock_mut(l);
+            lock.holder = None;
+            lock.known = false;
         }
-        self.vcpus[usize::from(v)].acquisitions.swap_remove(i);
+        self.vcpu_mut(v).acquisitions.swap_remove(i);
     }
 
     /// Events of `v` are missing: what it was about to do is not known, nor who holds what is free.
@@ -363,12 +359,11 @@ impl VmTracker {
             self.advance(l, now);
         }
         while let Some(acquisition) = self.vcpu(v).acquisitions.last() {
-            let (l, stage) = (acquisition.lock, acquisition.stage);
-            let accounted = stage == Stage::Waiting && !acquisition.phantom;
-            self.lock_mut(l).tally.dropped += u64::from(accounted);
+            let accounted = acquisition.waits() && !acquisition.phantom;
+            self.lock_mut(acquisition.lock).tally.dropped += u64::from(accounted);
             self.abandon(v, self.vcpu(v).acquisitions.len() - 1);
         }
-        let vcpu = &mut self.vcpus[usize::from(v)];
+        let vcpu = self.vcpu_mut(v);
         vcpu.halt = None;
         vcpu.kick_pending = false;
         vcpu.lost = true;

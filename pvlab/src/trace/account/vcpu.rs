@@ -6,25 +6,35 @@ use crate::trace::What;
 use abi::{HostStep, SwitchKind};
 
 /// How far an acquisition is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Stage {
+    #[default]
     Waiting,
     Holding,
 }
 
+/// What is known of a waiter's place; each includes those before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Standing {
+    /// It has none that is known.
+    #[default]
+    None,
+    /// It is in the queue, or has a ticket, or is the pending waiter.
+    Placed,
+    /// It has said itself where it is.
+    Located,
+    /// It has said that it is next.
+    Head,
+}
+
 /// An acquisition in progress.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Acquisition {
     pub(super) lock: u16,
     pub(super) stage: Stage,
     /// Its beginning was not seen: it takes its place among the waiters, but is not accounted.
     pub(super) phantom: bool,
-    /// It has a place in the queue, or a ticket, or is the pending waiter.
-    pub(super) placed: bool,
-    /// It has said itself which place.
-    pub(super) located: bool,
-    /// It has said that it is next.
-    pub(super) head: bool,
+    pub(super) standing: Standing,
     pub(super) ticket: Option<u16>,
     /// The time stamp of its start.
     pub(super) start: u64,
@@ -42,28 +52,22 @@ pub(super) struct Acquisition {
 }
 
 impl Acquisition {
-    pub(super) fn new(lock: u16, stage: Stage, start: u64, seen: Clocks) -> Self {
-        Self {
-            lock,
-            stage,
-            phantom: false,
-            placed: false,
-            located: false,
-            head: false,
-            ticket: None,
-            start,
-            index: 0,
-            seen,
-            next_off: 0,
-            parts: Parts::default(),
-            woken_as_next: false,
-            yielded_at: None,
-        }
+    /// Whether it has a place in the order.
+    pub(super) fn is_placed(&self) -> bool {
+        self.standing >= Standing::Placed
+    }
+
+    pub(super) fn is_head(&self) -> bool {
+        self.standing == Standing::Head
+    }
+
+    pub(super) fn waits(&self) -> bool {
+        self.stage == Stage::Waiting
     }
 
     /// Brings the parts up to date; `own` was its part so far while it could take the lock.
     pub(super) fn settle(&mut self, clocks: &Clocks, own: Part) {
-        clocks.add_since(&self.seen, own, self.placed, &mut self.parts);
+        clocks.add_since(&self.seen, own, self.is_placed(), &mut self.parts);
         self.parts
             .shift(Part::NextPreempted, Part::OwnPreemption, self.next_off);
         self.next_off = 0;
@@ -79,13 +83,43 @@ pub(super) struct Halt {
     pub(super) kicked: Option<u64>,
 }
 
-/// What the events so far tell of a vCPU.
-#[derive(Debug)]
-pub(super) struct VcpuTracker {
+/// Where a vCPU is.
+#[derive(Clone, Copy, Debug)]
+struct Presence {
     on_cpu: bool,
     in_guest: bool,
     blocked: bool,
-    pub(super) injected: bool,
+    injected: bool,
+}
+
+impl Presence {
+    fn runs(self) -> bool {
+        self.on_cpu && self.in_guest && !self.blocked && !self.injected
+    }
+
+    /// What an event makes of it.
+    fn after(mut self, what: &What) -> Self {
+        match what {
+            What::Switch { kind, .. } => self.on_cpu = *kind == SwitchKind::In,
+            What::Host(HostStep::Enter) => {
+                (self.in_guest, self.blocked, self.injected) = (true, false, false);
+            }
+            What::Host(HostStep::Exit(_)) => self.in_guest = false,
+            What::Host(HostStep::Blocked) => self.blocked = true,
+            What::Host(HostStep::Unblocked) => self.blocked = false,
+            What::Host(HostStep::Injected(_)) => self.injected = true,
+            // It was in the guest and did something; only its host CPU is another's to tell.
+            What::Lock { .. } => self.injected = false,
+            What::Gap { .. } => {}
+        }
+        self
+    }
+}
+
+/// What the events so far tell of a vCPU.
+#[derive(Debug)]
+pub(super) struct VcpuTracker {
+    presence: Presence,
     pub(super) switches_seen: bool,
     /// Since when it has not run.
     off_since: u64,
@@ -102,10 +136,12 @@ pub(super) struct VcpuTracker {
 impl VcpuTracker {
     pub(super) fn new() -> Self {
         Self {
-            on_cpu: true,
-            in_guest: true,
-            blocked: false,
-            injected: false,
+            presence: Presence {
+                on_cpu: true,
+                in_guest: true,
+                blocked: false,
+                injected: false,
+            },
             switches_seen: false,
             off_since: 0,
             halt: None,
@@ -117,7 +153,12 @@ impl VcpuTracker {
     }
 
     pub(super) fn runs(&self) -> bool {
-        self.on_cpu && self.in_guest && !self.blocked && !self.injected
+        self.presence.runs()
+    }
+
+    /// Whether it is held off its CPU on purpose.
+    pub(super) fn injected(&self) -> bool {
+        self.presence.injected
     }
 
     /// Why it waits for a lock that it could take.
@@ -142,40 +183,20 @@ impl VcpuTracker {
         self.acquisitions.iter().position(|a| a.lock == lock)
     }
 
-    /// What a host event makes of `(on_cpu, in_guest, blocked, injected)`.
-    fn after(&self, what: &What) -> (bool, bool, bool, bool) {
-        let Self {
-            on_cpu,
-            in_guest,
-            blocked,
-            injected,
-            ..
-        } = *self;
-        match what {
-            What::Switch { kind, .. } => (*kind == SwitchKind::In, in_guest, blocked, injected),
-            What::Host(step) => match step {
-                HostStep::Enter => (on_cpu, true, false, false),
-                HostStep::Exit(_) => (on_cpu, false, blocked, injected),
-                HostStep::Blocked => (on_cpu, in_guest, true, injected),
-                HostStep::Unblocked => (on_cpu, in_guest, false, injected),
-                HostStep::Injected(_) => (on_cpu, in_guest, blocked, true),
-            },
-            // It was in the guest and did something; only its host CPU is another's to tell.
-            What::Lock { .. } => (on_cpu, in_guest, blocked, false),
-            What::Gap { .. } => (on_cpu, in_guest, blocked, injected),
-        }
+    pub(super) fn acquisition(&self, lock: u16) -> Option<&Acquisition> {
+        self.acquisitions.iter().find(|a| a.lock == lock)
     }
 
     /// Whether `what` changes whether it runs.
     pub(super) fn is_changed_by(&self, what: &What) -> bool {
-        let (on_cpu, in_guest, blocked, injected) = self.after(what);
-        (on_cpu && in_guest && !blocked && !injected) != self.runs() || injected != self.injected
+        let after = self.presence.after(what);
+        after.runs() != self.runs() || after.injected != self.injected()
     }
 
     /// Takes in a host event.
     pub(super) fn apply(&mut self, what: &What, now: u64) {
         let ran = self.runs();
-        (self.on_cpu, self.in_guest, self.blocked, self.injected) = self.after(what);
+        self.presence = self.presence.after(what);
         self.switches_seen |= matches!(what, What::Switch { .. });
         if ran && !self.runs() {
             self.off_since = now;

@@ -2,11 +2,11 @@
 
 use super::VmSetup;
 use super::clock::Class;
-use super::episode::{Close, EpisodeKind, Open};
-use super::lock::{Lock, QUIET_NS};
+use super::episode::EpisodeKind;
+use super::lock::{Lock, Missed, QUIET_NS};
 use super::order::Next;
 use super::result::{Part, Tally, VmAccount, add};
-use super::vcpu::{Stage, VcpuTracker};
+use super::vcpu::{Acquisition, VcpuTracker};
 use crate::trace::{Event, What};
 use abi::HostStep;
 
@@ -37,7 +37,7 @@ impl VmTracker {
             return false;
         }
         // Most events are steps, which do not change whether a vCPU runs.
-        if !matches!(event.what, What::Lock { .. }) || self.vcpu(v).injected {
+        if !matches!(event.what, What::Lock { .. }) || self.vcpu(v).injected() {
             self.host_event(v, &event.what, now);
         }
         match event.what {
@@ -57,12 +57,20 @@ impl VmTracker {
         if self.vcpu(v).is_changed_by(what) {
             self.change(v, now, |vcpu| vcpu.apply(what, now));
         } else {
-            self.vcpus[usize::from(v)].apply(what, now);
+            self.vcpu_mut(v).apply(what, now);
         }
     }
 
     pub(super) fn vcpu(&self, v: u16) -> &VcpuTracker {
         &self.vcpus[usize::from(v)]
+    }
+
+    pub(super) fn vcpu_mut(&mut self, v: u16) -> &mut VcpuTracker {
+        &mut self.vcpus[usize::from(v)]
+    }
+
+    pub(super) fn lock(&self, l: u16) -> &Lock {
+        &self.locks[usize::from(l)]
     }
 
     pub(super) fn lock_mut(&mut self, l: u16) -> &mut Lock {
@@ -81,7 +89,7 @@ impl VmTracker {
             self.advance(l, now);
         }
         let own = self.vcpu(v).own_part();
-        change(&mut self.vcpus[usize::from(v)]);
+        change(self.vcpu_mut(v));
         if self.vcpu(v).own_part() != own {
             for i in 0..count {
                 self.settle_as(v, i, own);
@@ -91,9 +99,9 @@ impl VmTracker {
         let wakes = !ran && self.vcpu(v).runs();
         for i in 0..count {
             let acquisition = &self.vcpu(v).acquisitions[i];
-            let (l, waits) = (acquisition.lock, acquisition.stage == Stage::Waiting);
-            if wakes && waits && self.locks[usize::from(l)].class == Class::Open {
-                let mut others = self.locks[usize::from(l)].waiters.iter();
+            let (l, waits) = (acquisition.lock, acquisition.waits());
+            if wakes && waits && self.lock(l).class == Class::Open {
+                let mut others = self.lock(l).waiters.iter();
                 // From now on somebody can take it.
                 if !others.any(|&other| other != v && self.vcpu(other).runs()) {
                     self.lock_mut(l).quiet_since = now;
@@ -107,7 +115,7 @@ impl VmTracker {
     }
 
     pub(super) fn some_waiter_runs(&self, l: u16) -> bool {
-        let mut waiters = self.locks[usize::from(l)].waiters.iter();
+        let mut waiters = self.lock(l).waiters.iter();
         waiters.any(|&v| self.vcpu(v).runs())
     }
 
@@ -119,7 +127,7 @@ impl VmTracker {
     /// As [`Self::settle`]; `own` has been its part while it could take the lock.
     fn settle_as(&mut self, v: u16, i: usize, own: Part) {
         let acquisition = &mut self.vcpus[usize::from(v)].acquisitions[i];
-        if acquisition.stage == Stage::Waiting {
+        if acquisition.waits() {
             let clocks = &self.locks[usize::from(acquisition.lock)].clocks;
             acquisition.settle(clocks, own);
         }
@@ -133,23 +141,21 @@ impl VmTracker {
         }
         let since = std::mem::replace(&mut lock.since, now);
         let ns = now - since;
-        add(
-            &mut lock.waited,
-            ns.saturating_mul(lock.waiters.len() as u64),
-        );
+        let waited = ns.saturating_mul(lock.waiter_count());
+        add(&mut lock.waited, waited);
         lock.clocks.add(lock.class, ns);
 
         match lock.class {
             Class::HolderOff => {
                 let holder = lock.holder.map(|v| &self.vcpus[usize::from(v)]);
-                if holder.is_some_and(|holder| holder.injected) {
+                if holder.is_some_and(VcpuTracker::injected) {
                     add(&mut lock.tally.injected.holder_found_ns, ns);
                 }
             }
             class if class.next_is_off() => {
                 let next = lock.next.map(|v| &mut self.vcpus[usize::from(v)]);
                 if let Some(next) = next {
-                    if next.injected {
+                    if next.injected() {
                         add(&mut lock.tally.injected.next_found_ns, ns);
                     }
                     if let Some(i) = next.position(l) {
@@ -165,7 +171,7 @@ impl VmTracker {
     /// The lock should have been taken in [since, now): if that went on for too long and there is a
     /// suspect, the time was the suspect's.
     fn doubt(&mut self, l: u16, since: u64, now: u64) {
-        let lock = &self.locks[usize::from(l)];
+        let lock = self.lock(l);
         let from = since.max(lock.quiet_since.saturating_add(QUIET_NS));
         if now <= from || lock.waiters.is_empty() {
             return;
@@ -179,25 +185,18 @@ impl VmTracker {
         lock.clocks.shift(class, Class::HolderOff, now - from);
         if lock.suspect.is_none() {
             // The wait since `from` is this episode's already.
-            let own = (now - from).saturating_mul(lock.waiters.len() as u64);
+            let own = (now - from).saturating_mul(lock.waiter_count());
             let waited = lock.waited.saturating_sub(own);
-            let open = Open {
-                kind: EpisodeKind::Lhp,
-                vcpu: suspect,
-                at: from,
-                off_since,
-                waited,
-                waits: lock.waiters.contains(&suspect),
-            };
             lock.suspect = Some(suspect);
             // There was no episode: nobody was missed in this state.
-            lock.episode = Some(open);
+            let (kind, vcpu) = (EpisodeKind::Lhp, suspect);
+            lock.miss(Missed { kind, vcpu }, from, off_since, waited);
         }
     }
 
     /// The vCPU that may hold the lock, which looks free.
     fn suspect(&self, l: u16) -> Option<u16> {
-        let lock = &self.locks[usize::from(l)];
+        let lock = self.lock(l);
         // If nobody can take it, that it is not taken proves nothing.
         if lock.class == Class::Open && !self.some_waiter_runs(l) {
             return None;
@@ -207,34 +206,26 @@ impl VmTracker {
     }
 
     fn is_suspect(&self, v: u16, l: u16) -> bool {
-        let lock = &self.locks[usize::from(l)];
-        let vcpu = self.vcpu(v);
-        if vcpu.runs() {
-            return false;
-        }
-        let may_hold = |i: usize| {
-            let acquisition = &vcpu.acquisitions[i];
-            Some(v) != lock.next && (!acquisition.placed || acquisition.head)
+        let lock = self.lock(l);
+        let may_hold = |acquisition: &Acquisition| {
+            Some(v) != lock.next && (!acquisition.is_placed() || acquisition.is_head())
         };
-        lock.releaser == Some(v) || vcpu.position(l).is_some_and(may_hold)
+        !self.vcpu(v).runs() && (lock.releaser == Some(v) || self.is_in(v, l, may_hold))
     }
 
-    pub(super) fn is_placed(&self, v: u16, l: u16) -> bool {
-        let vcpu = self.vcpu(v);
-        vcpu.position(l)
-            .is_some_and(|i| vcpu.acquisitions[i].placed)
+    /// Whether the vCPU is in an acquisition of the lock, and such a one.
+    pub(super) fn is_in(&self, v: u16, l: u16, such: impl FnOnce(&Acquisition) -> bool) -> bool {
+        self.vcpu(v).acquisition(l).is_some_and(such)
     }
 
     /// Whether that vCPU waits for the lock.
     pub(super) fn waits(&self, v: u16, l: u16) -> bool {
-        let vcpu = self.vcpu(v);
-        vcpu.position(l)
-            .is_some_and(|i| vcpu.acquisitions[i].stage == Stage::Waiting)
+        self.is_in(v, l, Acquisition::waits)
     }
 
     /// The waiter that is to have the lock next.
     pub(super) fn next(&self, l: u16) -> Option<u16> {
-        let lock = &self.locks[usize::from(l)];
+        let lock = self.lock(l);
         match lock.order.next() {
             Next::Vcpu(v) => Some(v),
             Next::Anyone => None,
@@ -242,35 +233,29 @@ impl VmTracker {
             Next::Unseen(smallest) => {
                 let likeliness = |v: u16| {
                     let vcpu = self.vcpu(v);
-                    let start = vcpu.position(l).map(|i| vcpu.acquisitions[i].start);
-                    (vcpu.runs(), start, v)
+                    (vcpu.runs(), vcpu.acquisition(l).map(|a| a.start), v)
                 };
                 let waiters = lock.waiters.iter().copied();
-                let unseen = waiters.filter(|&v| !self.is_placed(v, l));
+                let unseen = waiters.filter(|&v| !self.is_in(v, l, Acquisition::is_placed));
                 unseen.min_by_key(|&v| likeliness(v)).or(Some(smallest))
             }
         }
     }
 
     fn classify(&self, l: u16) -> (Class, Option<u16>) {
-        let lock = &self.locks[usize::from(l)];
-        if let Some(holder) = lock.holder {
-            let class = if self.vcpu(holder).runs() {
-                Class::HolderRunning
-            } else {
-                Class::HolderOff
-            };
-            return (class, None);
-        }
-        if !lock.known {
-            return (Class::Unknown, None);
+        let lock = self.lock(l);
+        match lock.holder {
+            Some(holder) if self.vcpu(holder).runs() => return (Class::HolderRunning, None),
+            Some(_) => return (Class::HolderOff, None),
+            None if !lock.known => return (Class::Unknown, None),
+            None => {}
         }
         let Some(next) = self.next(l) else {
             return (Class::Open, None);
         };
         let vcpu = self.vcpu(next);
-        let head = vcpu.position(l).is_some_and(|i| vcpu.acquisitions[i].head);
-        let stealable = lock.steals && !(head && vcpu.halt.is_none());
+        let head_is_awake = vcpu.halt.is_none() && self.is_in(next, l, Acquisition::is_head);
+        let stealable = lock.steals && !head_is_awake;
         (Class::free(vcpu.own_part(), stealable), Some(next))
     }
 
@@ -284,7 +269,7 @@ impl VmTracker {
             lock.quiet_since = now;
             lock.suspect = None;
         }
-        if let Some(suspect) = self.locks[usize::from(l)].suspect
+        if let Some(suspect) = self.lock(l).suspect
             && !(self.is_suspect(suspect, l) && self.suspect(l).is_some())
         {
             self.lock_mut(l).suspect = None;
@@ -294,61 +279,31 @@ impl VmTracker {
 
     /// Ends and begins the episodes that the lock's state implies.
     fn follow_episode(&mut self, l: u16, now: u64) {
-        let lock = &self.locks[usize::from(l)];
+        let lock = self.lock(l);
         let others = lock.waiters.len() > 1;
-        let missed = match lock.class {
-            Class::HolderOff if !lock.waiters.is_empty() => lock.holder.zip(Some(EpisodeKind::Lhp)),
-            class if others && class.next_is_off() => lock.next.zip(Some(EpisodeKind::Lwp)),
-            class if others && class.next_is_kicked() => lock.next.zip(Some(EpisodeKind::Kick)),
-            _ => lock.suspect.zip(Some(EpisodeKind::Lhp)),
+        let (vcpu, kind) = match lock.class {
+            Class::HolderOff if !lock.waiters.is_empty() => (lock.holder, EpisodeKind::Lhp),
+            class if others && class.next_is_off() => (lock.next, EpisodeKind::Lwp),
+            class if others && class.next_is_kicked() => (lock.next, EpisodeKind::Kick),
+            _ => (lock.suspect, EpisodeKind::Lhp),
         };
-        if lock.episode.map(|open| (open.vcpu, open.kind)) == missed {
+        let missed = vcpu.map(|vcpu| Missed { kind, vcpu });
+        if lock.episode.as_ref().map(|open| open.missed) == missed {
             return;
         }
-        self.close_episode(l, now);
-        let absent_since = |v: u16| self.vcpus[usize::from(v)].absent_since();
-        let lock = &self.locks[usize::from(l)];
-        self.locks[usize::from(l)].episode = missed.map(|(vcpu, kind)| Open {
-            kind,
-            vcpu,
-            at: now,
-            off_since: absent_since(vcpu),
-            waited: lock.waited,
-            waits: lock.waiters.contains(&vcpu),
-        });
-    }
-
-    fn close_episode(&mut self, l: u16, now: u64) {
-        let lock = &mut self.locks[usize::from(l)];
-        let Some(open) = lock.episode.take() else {
-            return;
-        };
-        let end = Close {
-            lock: l,
-            now,
-            waited: lock.waited,
-            waiters: &lock.waiters,
-        };
-        let Tally {
-            lhp,
-            lwp,
-            kick,
-            stalls,
-            ..
-        } = &mut lock.tally;
-        let episodes = match open.kind {
-            EpisodeKind::Lhp => lhp,
-            EpisodeKind::Lwp => lwp,
-            EpisodeKind::Kick => kick,
-        };
-        open.close(end, episodes, stalls);
+        let off_since = vcpu.map_or(0, |v| self.vcpu(v).absent_since());
+        let lock = self.lock_mut(l);
+        lock.close_episode(l, now);
+        if let Some(missed) = missed {
+            lock.miss(missed, now, off_since, lock.waited);
+        }
     }
 
     /// Ends the account at `end`; unfinished waits are measured up to `end_ns`.
     pub(super) fn finish(mut self, vm: u16, end: u64, end_ns: u64, span_ns: u64) -> VmAccount {
         for l in 0..u16::try_from(self.locks.len()).unwrap_or(u16::MAX) {
             self.advance(l, end);
-            self.close_episode(l, end);
+            self.lock_mut(l).close_episode(l, end);
         }
         for v in 0..u16::try_from(self.vcpus.len()).unwrap_or(u16::MAX) {
             for i in 0..self.vcpu(v).acquisitions.len() {
@@ -356,8 +311,7 @@ impl VmTracker {
             }
         }
         for vcpu in &self.vcpus {
-            let open = vcpu.acquisitions.iter();
-            for acquisition in open.filter(|a| a.stage == Stage::Waiting) {
+            for acquisition in vcpu.acquisitions.iter().filter(|a| a.waits()) {
                 let tally = &mut self.locks[usize::from(acquisition.lock)].tally;
                 if acquisition.phantom {
                     tally.incomplete += 1;

@@ -96,27 +96,28 @@ impl LockLane {
         flow: Option<u64>,
     ) {
         let (drawn, before) = Drawn::of(step);
+        let of = |name| Open { name, lock };
         if let Some(since) = self.fresh_since.take()
             && let Some(name) = before
         {
-            self.begin(packets, since, name, lock).derived().write();
+            self.begin(packets, since, of(name)).derived().write();
         }
         let mut end_of_flow = None;
         let event = match drawn {
-            Drawn::Begin(name) => self.begin(packets, at, name, lock),
-            Drawn::Turn(name) => self.turn(packets, at, name, lock),
+            Drawn::Begin(name) => self.begin(packets, at, of(name)),
+            Drawn::Turn(name) => self.turn(packets, at, of(name)),
             Drawn::Halt(name) => {
                 self.wake(packets, at, lock);
                 self.halted = true;
-                self.begin(packets, at, name, lock)
+                self.begin(packets, at, of(name))
             }
             Drawn::Wake(name) => {
                 self.wake(packets, at, lock);
                 end_of_flow = self.kick.take();
-                self.instant(packets, at, name, lock)
+                self.draw(packets, Kind::Instant, at, of(name))
             }
             Drawn::Release => return self.release(packets, at, lock),
-            Drawn::Instant(name) => self.instant(packets, at, name, lock),
+            Drawn::Instant(name) => self.draw(packets, Kind::Instant, at, of(name)),
         };
         let event = tell(event, step.detail());
         event.flow(flow).flow_end(end_of_flow).write();
@@ -136,45 +137,32 @@ impl LockLane {
     }
 
     /// Ends all slices.
-    pub(super) fn finish(&mut self, packets: &mut Packets, at: u64) {
-        self.close(packets, at);
-    }
-
-    fn close(&mut self, packets: &mut Packets, at: u64) {
+    pub(super) fn close(&mut self, packets: &mut Packets, at: u64) {
         while self.pop(packets, at).is_some() {}
     }
 
-    fn instant<'a>(
+    #[inline]
+    fn draw<'a>(
         &self,
         packets: &'a mut Packets,
+        kind: Kind,
         at: u64,
-        name: Name,
-        lock: u16,
+        Open { name, lock }: Open,
     ) -> TrackEvent<'a> {
         packets
-            .event(Kind::Instant, at, self.track)
+            .event(kind, at, self.track)
             .name(name, Category::Lock)
             .arg(Arg::Lock, lock)
     }
 
     #[inline]
-    fn begin<'a>(
-        &mut self,
-        packets: &'a mut Packets,
-        at: u64,
-        name: Name,
-        lock: u16,
-    ) -> TrackEvent<'a> {
+    fn begin<'a>(&mut self, packets: &'a mut Packets, at: u64, open: Open) -> TrackEvent<'a> {
         if self.open.len() == DEEPEST {
             self.close(packets, at);
         }
-        let open = Open { name, lock };
         self.open.push(open);
         self.queued += i64::from(open.waits_in_queue());
-        packets
-            .event(Kind::Begin, at, self.track)
-            .name(name, Category::Lock)
-            .arg(Arg::Lock, lock)
+        self.draw(packets, Kind::Begin, at, open)
     }
 
     /// Ends the innermost slice.
@@ -188,32 +176,22 @@ impl LockLane {
 
     /// Ends what the vCPU did about this lock, and begins the next.
     #[inline]
-    fn turn<'a>(
-        &mut self,
-        packets: &'a mut Packets,
-        at: u64,
-        name: Name,
-        lock: u16,
-    ) -> TrackEvent<'a> {
+    fn turn<'a>(&mut self, packets: &'a mut Packets, at: u64, open: Open) -> TrackEvent<'a> {
         // A halt that lacks its wake, and what it is within.
-        self.wake(packets, at, lock);
-        if let Some(top) = self.open.last()
-            && top.lock == lock
-            && top.name != Name::Holding
-        {
+        self.wake(packets, at, open.lock);
+        let within = |top: &Open| top.lock == open.lock && top.name != Name::Holding;
+        if self.open.last().is_some_and(within) {
             self.pop(packets, at);
         }
-        self.begin(packets, at, name, lock)
+        self.begin(packets, at, open)
     }
 
     /// Ends a halt, if there is one.
     #[inline]
     fn wake(&mut self, packets: &mut Packets, at: u64, lock: u16) {
         self.halted = false;
-        if let Some(top) = self.open.last()
-            && top.lock == lock
-            && top.halted()
-        {
+        let halt = |top: &Open| top.lock == lock && top.halted();
+        if self.open.last().is_some_and(halt) {
             self.pop(packets, at);
         }
     }
@@ -228,9 +206,7 @@ impl LockLane {
         let found = self.open.iter().rposition(|&open| open == holding);
         let depth = found.unwrap_or_else(|| {
             // Its acquisition is not in the trace.
-            self.begin(packets, at, Name::Holding, lock)
-                .derived()
-                .write();
+            self.begin(packets, at, holding).derived().write();
             self.open.len() - 1
         });
         for _ in depth + 1..self.open.len() {
@@ -241,13 +217,9 @@ impl LockLane {
             .arg(Arg::Lock, lock)
             .write();
         self.open.remove(depth);
-        for open in &self.open[depth..] {
-            packets
-                .event(Kind::Begin, at, self.track)
-                .name(open.name, Category::Lock)
-                .arg(Arg::Lock, open.lock)
-                .derived()
-                .write();
+        for &open in &self.open[depth..] {
+            let again = self.draw(packets, Kind::Begin, at, open);
+            again.derived().write();
         }
     }
 }

@@ -132,7 +132,7 @@ impl Sink for Writer {
         let end = self.progress.end(end);
         let packets = &mut self.packets;
         for lane in &mut self.locks {
-            lane.finish(packets, end.end_ns);
+            lane.close(packets, end.end_ns);
             packets.drain()?;
         }
         for lane in &mut self.hosts {

@@ -41,57 +41,37 @@ impl Name {
 names! {
     /// Names of slices and instants.
     Name {
-        Trace = 1 SCHEMA,
-        End = 2 "end of trace",
-        Spinning = 3 "spinning",
-        Queued = 4 "queued",
-        Head = 5 "head",
-        HaltedQueued = 6 "halted, queued",
-        HaltedHead = 7 "halted, head",
-        Woken = 8 "woken",
-        Spurious = 9 "spurious wake",
-        Holding = 10 "holding",
-        Kick = 11 "kick",
-        Yield = 12 "yield",
-        Gap = 13 "gap",
-        Running = 14 "running",
-        Preempted = 15 "preempted",
-        Halted = 16 "halted",
-        OffCpu = 17 "off CPU",
-        Runnable = 18 "running or runnable",
-        InGuest = 19 "in guest",
-        Exit = 20 "exit",
-        Blocked = 21 "blocked",
-        Unblocked = 22 "unblocked",
-        Injected = 23 "held off CPU",
+        Trace = 1 SCHEMA, End = 2 "end of trace",
+        // Of a vCPU's locks.
+        Spinning = 3 "spinning", Queued = 4 "queued", Head = 5 "head",
+        HaltedQueued = 6 "halted, queued", HaltedHead = 7 "halted, head",
+        Woken = 8 "woken", Spurious = 9 "spurious wake", Holding = 10 "holding",
+        Kick = 11 "kick", Yield = 12 "yield", Gap = 13 "gap",
+        // Of its state.
+        Running = 14 "running", Preempted = 15 "preempted", Halted = 16 "halted",
+        OffCpu = 17 "off CPU", Runnable = 18 "running or runnable",
+        // Of its VMM.
+        InGuest = 19 "in guest", Exit = 20 "exit", Blocked = 21 "blocked",
+        Unblocked = 22 "unblocked", Injected = 23 "held off CPU",
     }
 }
 
 names! {
     /// Categories.
     Category {
-        Lock = 1 "lock",
-        Host = 2 "host",
-        Vmm = 3 "vmm",
-        Trace = 4 "trace",
+        Lock = 1 "lock", Host = 2 "host", Vmm = 3 "vmm", Trace = 4 "trace",
     }
 }
 
 names! {
     /// Names of annotations.
     Arg {
-        Header = 1 "header",
-        End = 2 "end",
-        Lock = 3 "lock",
-        How = 4 "how",
-        Behind = 5 "behind",
-        Ticket = 6 "ticket",
-        Target = 7 "target",
-        Cpu = 8 "cpu",
-        Reason = 9 "reason",
-        LengthNs = 10 "length_ns",
-        Dropped = 11 "dropped",
-        Derived = 12 "derived",
+        // Of the trace's begin and end, and of steps of locks.
+        Header = 1 "header", End = 2 "end",
+        Lock = 3 "lock", How = 4 "how", Behind = 5 "behind", Ticket = 6 "ticket", Target = 7 "target",
+        // Of switches, steps of the host, gaps, and what stands for no event.
+        Cpu = 8 "cpu", Reason = 9 "reason", LengthNs = 10 "length_ns",
+        Dropped = 11 "dropped", Derived = 12 "derived",
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::names;
 use super::names::{Arg, Category, Name};
-use super::proto::{clock, defaults, event, packet, trace};
+use super::proto::{clock, clock_id, defaults, event, flags, packet, trace};
 use super::tracks;
 use super::wire::{Message, Scratch, Small};
 use crate::trace::header::{End, Header};
@@ -84,7 +84,7 @@ impl Packets {
 
     /// Writes the descriptor of a track.
     pub(super) fn descriptor(&mut self, descriptor: &Message) {
-        let packet = sequenced(packet::NEEDS_STATE).message(packet::TRACK_DESCRIPTOR, descriptor);
+        let packet = sequenced(flags::NEEDS_STATE).message(packet::TRACK_DESCRIPTOR, descriptor);
         self.packet(&packet);
     }
 
@@ -106,7 +106,7 @@ impl Packets {
             .uint(event::NAME_IID, name.iid().into())
             .uint(event::CATEGORY_IIDS, Category::Trace.iid().into())
             .message(event::DEBUG_ANNOTATIONS, &annotation);
-        let packet = sequenced(packet::NEEDS_STATE)
+        let packet = sequenced(flags::NEEDS_STATE)
             .uint(packet::TIMESTAMP, at)
             .message(packet::TRACK_EVENT, &instant);
         self.packet(&packet);
@@ -124,7 +124,7 @@ impl Packets {
         if self.named[number / 64] & bit == 0 {
             self.named[number / 64] |= bit;
             let name = names::interned_vcpu(number as u64, vm.into(), vcpu.into());
-            let packet = sequenced(packet::NEEDS_STATE).message(packet::INTERNED_DATA, &name);
+            let packet = sequenced(flags::NEEDS_STATE).message(packet::INTERNED_DATA, &name);
             self.packet(&packet);
         }
         names::FIRST_VCPU + number as u64
@@ -140,7 +140,7 @@ impl Packets {
         let mut small = Small::new(&mut self.scratch);
         let outer = small.message(trace::PACKET);
         small.uint(packet::TRUSTED_PACKET_SEQUENCE_ID, SEQUENCE);
-        small.uint(packet::SEQUENCE_FLAGS, packet::NEEDS_STATE);
+        small.uint(packet::SEQUENCE_FLAGS, flags::NEEDS_STATE);
         small.uint(packet::TIMESTAMP, at);
         let inner = small.message(packet::TRACK_EVENT);
         small.uint(event::TYPE, u64::from(kind as u8));
@@ -245,10 +245,10 @@ impl TrackEvent<'_> {
 }
 
 /// A packet of our sequence.
-fn sequenced(flags: u64) -> Message {
+fn sequenced(state: u64) -> Message {
     Message::new()
         .uint(packet::TRUSTED_PACKET_SEQUENCE_ID, SEQUENCE)
-        .uint(packet::SEQUENCE_FLAGS, flags)
+        .uint(packet::SEQUENCE_FLAGS, state)
 }
 
 /// The packet that clears the state and sets it up: names, default clock, and clocks.
@@ -259,14 +259,14 @@ fn state(monotonic_raw_start_ns: u64) -> Vec<u8> {
             .uint(clock::TIMESTAMP, time)
     };
     let clocks = Message::new()
-        .message(clock::CLOCKS, &clock_at(clock::SINCE_START, 0))
+        .message(clock::CLOCKS, &clock_at(clock_id::SINCE_START, 0))
         .message(
             clock::CLOCKS,
-            &clock_at(clock::MONOTONIC_RAW, monotonic_raw_start_ns),
+            &clock_at(clock_id::MONOTONIC_RAW, monotonic_raw_start_ns),
         )
-        .uint(clock::PRIMARY_TRACE_CLOCK, clock::MONOTONIC_RAW);
-    let default_clock = Message::new().uint(defaults::TIMESTAMP_CLOCK_ID, clock::SINCE_START);
-    let packet = sequenced(packet::STATE_CLEARED)
+        .uint(clock::PRIMARY_TRACE_CLOCK, clock_id::MONOTONIC_RAW);
+    let default_clock = Message::new().uint(defaults::TIMESTAMP_CLOCK_ID, clock_id::SINCE_START);
+    let packet = sequenced(flags::STATE_CLEARED)
         .message(packet::INTERNED_DATA, &names::interned())
         .message(packet::TRACE_PACKET_DEFAULTS, &default_clock)
         .message(packet::CLOCK_SNAPSHOT, &clocks);

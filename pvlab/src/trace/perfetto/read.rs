@@ -7,7 +7,7 @@ use super::tracks::{Track, Tracks};
 use super::wire::{Fields, NoMessage, Value};
 use crate::trace::header::{End, Header};
 use crate::trace::read::{Fault, Reading, check_schema, lock_step};
-use crate::trace::{Event, Place, What};
+use crate::trace::{Event, What};
 use abi::{HostDetail, HostStep, SwitchKind};
 use pvlock::trace::{Detail, TraceEvent};
 use std::io::{BufRead, Read};
@@ -90,9 +90,7 @@ fn first(input: &mut impl BufRead, bytes: &mut Vec<u8>, position: &mut u64) -> R
         Ok(Some(schema)) => schema,
         _ if !complete && begins_as_ours(bytes) => return Err(Fault::NoHeader),
         Ok(None) if complete => return Err(foreign()),
-        _ => {
-            return Err(Fault::Foreign("neither JSON nor Perfetto:".to_owned()));
-        }
+        _ => return Err(Fault::Foreign("neither JSON nor Perfetto:".to_owned())),
     };
     match check_schema(schema) {
         Ok(()) if !complete => Err(Fault::NoHeader),
@@ -256,15 +254,14 @@ fn decode(track: Track, packet: &Packet<'_>) -> Decoded {
         Track::Root | Track::Derived => return Decoded::Derived,
     };
     match what {
-        Ok(Some(what)) => event_of(packet.at, place, what),
+        Ok(Some(what)) => {
+            let at = packet.at;
+            Decoded::Event(Event { at, place, what })
+        }
         Ok(None) if packet.kind == u64::from(Kind::End as u8) => Decoded::Derived,
         Ok(None) => Decoded::Unknown,
         Err(lacks) => Decoded::Lacks(lacks),
     }
-}
-
-const fn event_of(at: u64, place: Place, what: What) -> Decoded {
-    Decoded::Event(Event { at, place, what })
 }
 
 impl Packet<'_> {

@@ -15,9 +15,9 @@
 //! n counts vCPUs through all VMs; base is 3 + 3 times the VMs. The CPUs come last.
 
 use super::packets::Packets;
+use super::proto::ordering::EXPLICIT;
 use super::proto::track::{
-    CHILD_ORDERING, COUNTER, COUNTER_UNIT_NAME, EXPLICIT, NAME, PARENT_UUID, SIBLING_ORDER_RANK,
-    UUID,
+    CHILD_ORDERING, COUNTER, COUNTER_UNIT_NAME, NAME, PARENT_UUID, SIBLING_ORDER_RANK, UUID,
 };
 use super::wire::Message;
 use crate::trace::Place;

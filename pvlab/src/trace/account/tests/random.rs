@@ -114,6 +114,10 @@ impl World {
         self.events.push(Event { at, place, what });
     }
 
+    fn switch(&mut self, v: u16, cpu: u16, kind: SwitchKind) {
+        self.push(v, What::Switch { cpu, kind });
+    }
+
     fn say(&mut self, v: u16, lock: u16, step: Step) {
         self.push(v, What::Lock { lock, step });
     }
@@ -124,13 +128,7 @@ impl World {
         if let (Todo::Halted(..), false) = (vcpu.todo, vcpu.guest) {
             if !vcpu.on && (vcpu.kicked || rare) {
                 vcpu.on = true;
-                self.push(
-                    v,
-                    What::Switch {
-                        cpu: 0,
-                        kind: SwitchKind::In,
-                    },
-                );
+                self.switch(v, 0, SwitchKind::In);
             } else if vcpu.on {
                 vcpu.guest = true;
                 self.push(v, What::Host(HostStep::Unblocked));
@@ -141,13 +139,7 @@ impl World {
         match (vcpu.on, vcpu.guest) {
             (false, _) => {
                 vcpu.on = true;
-                self.push(
-                    v,
-                    What::Switch {
-                        cpu: 1,
-                        kind: SwitchKind::In,
-                    },
-                );
+                self.switch(v, 1, SwitchKind::In);
             }
             (true, false) => {
                 vcpu.guest = true;
@@ -159,13 +151,7 @@ impl World {
             }
             (true, true) if rare => {
                 vcpu.on = false;
-                self.push(
-                    v,
-                    What::Switch {
-                        cpu: 1,
-                        kind: SwitchKind::OutPreempted,
-                    },
-                );
+                self.switch(v, 1, SwitchKind::OutPreempted);
             }
             (true, true) => {
                 let todo = vcpu.todo;
@@ -175,15 +161,18 @@ impl World {
         }
     }
 
+    fn lock(&mut self, l: u16) -> &mut Lock {
+        &mut self.locks[usize::from(l)]
+    }
+
     fn acquire(&mut self, v: u16, l: u16, how: How) -> Todo {
-        self.locks[usize::from(l)].held = true;
+        self.lock(l).held = true;
         self.vcpus[usize::from(v)].holds.push(l);
         Todo::Say(l, Step::Acquired(how))
     }
 
     fn go_on(&mut self, v: u16, todo: Todo) -> Todo {
         let pv = self.kind == PvQSpinLock;
-        let lock = |l: u16| usize::from(l);
         match todo {
             Todo::Choose => {
                 let holds = &self.vcpus[usize::from(v)].holds;
@@ -211,26 +200,26 @@ impl World {
                 }
             }
             Todo::HandOn(l) => {
-                let next = self.locks[lock(l)].queue.first().copied();
+                let next = self.lock(l).queue.first().copied();
                 let doing = next.map(|next| self.vcpus[usize::from(next)].todo);
                 match doing {
                     // It has not told its predecessor yet who is behind it.
                     Some(Todo::Swapped(_, Some(_))) => return todo,
-                    Some(Todo::Halted(..)) => self.locks[lock(l)].hashed = next,
+                    Some(Todo::Halted(..)) => self.lock(l).hashed = next,
                     _ => {}
                 }
-                self.locks[lock(l)].handed = next;
+                self.lock(l).handed = next;
                 Todo::Choose
             }
-            Todo::Pending(l) if !self.locks[lock(l)].held => {
-                self.locks[lock(l)].pending = None;
+            Todo::Pending(l) if !self.lock(l).held => {
+                self.lock(l).pending = None;
                 self.acquire(v, l, How::Pending)
             }
             Todo::Swapped(l, before) => {
                 self.say(v, l, Step::QueuedBehind(before.map(u32::from)));
                 Todo::Queued(l)
             }
-            Todo::Queued(l) if self.locks[lock(l)].handed == Some(v) => {
+            Todo::Queued(l) if self.lock(l).handed == Some(v) => {
                 self.say(v, l, Step::Head);
                 Todo::Head(l)
             }
@@ -239,14 +228,14 @@ impl World {
                 Todo::Halted(l, false)
             }
             Todo::Head(l) => {
-                let state = &mut self.locks[lock(l)];
+                let state = self.lock(l);
                 if !state.held && state.pending.is_none() {
                     state.queue.remove(0);
                     state.handed = None;
                     return self.acquire(v, l, How::Queue);
                 }
                 if pv && state.held && self.rng.one_in(3) {
-                    self.locks[lock(l)].hashed = Some(v);
+                    self.lock(l).hashed = Some(v);
                     self.halt(v, l, Step::HaltHead);
                     return Todo::Halted(l, true);
                 }
@@ -258,7 +247,7 @@ impl World {
                 if head {
                     return Todo::Head(l);
                 }
-                if self.locks[lock(l)].handed != Some(v) {
+                if self.lock(l).handed != Some(v) {
                     self.say(v, l, Step::Spurious);
                 }
                 Todo::Queued(l)
@@ -267,11 +256,11 @@ impl World {
                 self.say(v, l, Step::QueuedWithTicket(ticket));
                 Todo::Served(l, ticket)
             }
-            Todo::Served(l, ticket) if self.locks[lock(l)].serving == ticket => {
+            Todo::Served(l, ticket) if self.lock(l).serving == ticket => {
                 self.acquire(v, l, How::Queue)
             }
             Todo::LetGo(l) => {
-                let state = &mut self.locks[lock(l)];
+                let state = self.lock(l);
                 state.held = false;
                 state.serving = state.serving.wrapping_add(1);
                 state
@@ -335,13 +324,7 @@ impl World {
         vcpu.on = false;
         self.push(v, What::Host(HostStep::Exit(ExitReason::Halt)));
         self.push(v, What::Host(HostStep::Blocked));
-        self.push(
-            v,
-            What::Switch {
-                cpu: 1,
-                kind: SwitchKind::Out,
-            },
-        );
+        self.switch(v, 1, SwitchKind::Out);
     }
 }
 
@@ -382,12 +365,8 @@ fn check(kind: LockKind, vcpus: u16, seed: u64, from: usize) -> usize {
         if let Some(expected) = expected {
             acquisitions += 1;
             let expected_sum = expected.parts.sum();
-            assert_eq!(
-                expected_sum,
-                expected.wait_ns,
-                "the reference at {}",
-                what()
-            );
+            let wait = expected.wait_ns;
+            assert_eq!(expected_sum, wait, "the reference at {}", what());
             for part in Part::ALL {
                 let ns = now.1[part] - parts[part];
                 assert_eq!(ns, expected.parts[part], "{part:?} at {}", what());

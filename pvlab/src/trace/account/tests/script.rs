@@ -2,58 +2,58 @@
 
 use crate::trace::account::{Account, Accountant, Part, Setup, Tally, VmSetup};
 use crate::trace::{Event, Place, What};
-use abi::{ExitReason, HostStep, SwitchKind};
-use pvlock::trace::How;
-use pvlock::{LockKind, TraceEvent};
+use abi::{ExitReason, HostDetail, HostStep, SwitchKind};
+use pvlock::LockKind;
+use pvlock::trace::{How, TraceEvent};
 
 /// A timeline: events of vCPUs, in the order in which they are written.
 pub(super) struct Script {
     setup: Setup,
-    pub(super) events: Vec<Event>,
-}
-
-/// The vCPU of VM 0, and lock 0, that most tests are about, at a time.
-pub(super) struct At<'a> {
-    script: &'a mut Script,
-    at: u64,
-    place: Place,
-    lock: u16,
+    events: Vec<Event>,
 }
 
 impl Script {
-    pub(super) fn new(lock: LockKind, vcpus: usize, locks: usize) -> Self {
-        let lock = lock.into();
-        Self::with_vms(&[VmSetup { lock, vcpus, locks }])
+    /// What happens to the vCPUs of a VM with one lock.
+    ///
+    /// Each sentence is a time in ns, a vCPU, and what happens to it in the [words](told) for that; it is
+    /// about lock 0 of VM 0 unless it says `lock=` or `vm=`. The rest of a line after `//` is for people.
+    pub(super) fn new(lock: LockKind, vcpus: usize, timeline: &str) -> Self {
+        let (lock, locks) = (lock.into(), 1);
+        Self::with_vms(&[VmSetup { lock, vcpus, locks }], timeline)
     }
 
-    pub(super) fn with_vms(vms: &[VmSetup]) -> Self {
-        Self {
-            setup: Setup {
-                vms: vms.to_vec(),
-                simulated: false,
-            },
-            events: Vec::new(),
+    pub(super) fn with_vms(vms: &[VmSetup], timeline: &str) -> Self {
+        let lines = timeline.lines().filter_map(|line| line.split("//").next());
+        let mut events = Vec::new();
+        for sentence in lines.flat_map(|line| line.split(';')) {
+            let mut words = sentence.split_whitespace();
+            let Some(at) = words.next() else { continue };
+            let at = number(at);
+            let vcpu = number(words.next().unwrap().strip_prefix('v').unwrap());
+            let (mut place, mut lock) = (Place { vm: 0, vcpu }, 0);
+            for word in words {
+                match word.split_once('=') {
+                    Some(("vm", vm)) => place.vm = number(vm),
+                    Some(("lock", of)) => lock = number(of),
+                    _ => events.extend(told(word, lock).into_iter().map(|what| Event {
+                        at,
+                        place,
+                        what,
+                    })),
+                }
+            }
         }
+        let setup = Setup {
+            vms: vms.to_vec(),
+            simulated: false,
+        };
+        Self { setup, events }
     }
 
-    /// What happens to `vcpu` at `at` ns.
-    pub(super) fn at(&mut self, at: u64, vcpu: u16) -> At<'_> {
-        At {
-            script: self,
-            at,
-            place: Place { vm: 0, vcpu },
-            lock: 0,
-        }
-    }
-
-    /// A first acquisition by `vcpu` from 0 to 0, so that the lock is known to be free.
-    pub(super) fn known_free(&mut self, vcpu: u16) {
-        self.at(0, vcpu).start().acquired(How::Fast).release();
-    }
-
-    /// `vcpu` holds the lock from 0 on.
-    pub(super) fn held(&mut self, vcpu: u16) {
-        self.at(0, vcpu).start().acquired(How::Fast);
+    /// With that number of locks in its only VM.
+    pub(super) fn with_locks(mut self, locks: usize) -> Self {
+        self.setup.vms[0].locks = locks;
+        self
     }
 
     pub(super) fn account(&self, end_ns: u64) -> Account {
@@ -70,96 +70,64 @@ impl Script {
     }
 }
 
-impl At<'_> {
-    pub(super) fn vm(mut self, vm: u16) -> Self {
-        self.place.vm = vm;
-        self
-    }
-
-    pub(super) fn lock(mut self, lock: u16) -> Self {
-        self.lock = lock;
-        self
-    }
-
-    pub(super) fn what(self, what: What) -> Self {
-        let (at, place) = (self.at, self.place);
-        self.script.events.push(Event { at, place, what });
-        self
-    }
-
-    pub(super) fn step(self, step: TraceEvent) -> Self {
-        let lock = self.lock;
-        self.what(What::Lock { lock, step })
-    }
-
-    pub(super) fn start(self) -> Self {
-        self.step(TraceEvent::Start)
-    }
-
-    pub(super) fn behind(self, before: impl Into<Option<u32>>) -> Self {
-        self.step(TraceEvent::QueuedBehind(before.into()))
-    }
-
-    pub(super) fn ticket(self, ticket: u16) -> Self {
-        self.step(TraceEvent::QueuedWithTicket(ticket))
-    }
-
-    pub(super) fn head(self) -> Self {
-        self.step(TraceEvent::Head)
-    }
-
-    pub(super) fn acquired(self, how: How) -> Self {
-        self.step(TraceEvent::Acquired(how))
-    }
-
-    pub(super) fn release(self) -> Self {
-        self.step(TraceEvent::Release)
-    }
-
-    pub(super) fn kick(self, vcpu: u32) -> Self {
-        self.step(TraceEvent::Kick(vcpu))
-    }
-
-    pub(super) fn on(self) -> Self {
-        self.what(What::Switch {
-            cpu: 0,
-            kind: SwitchKind::In,
-        })
-    }
-
-    pub(super) fn off(self) -> Self {
-        self.what(What::Switch {
-            cpu: 0,
-            kind: SwitchKind::OutPreempted,
-        })
-    }
-
-    /// Halts as it does in a VM: out of the guest, blocked, off its CPU.
-    pub(super) fn halt(self, step: TraceEvent) -> Self {
-        self.step(step)
-            .what(What::Host(HostStep::Exit(ExitReason::Halt)))
-            .what(What::Host(HostStep::Blocked))
-            .what(What::Switch {
-                cpu: 0,
-                kind: SwitchKind::Out,
-            })
-    }
-
-    /// Gets a CPU and goes on after a halt.
-    pub(super) fn wake(self) -> Self {
-        self.on()
-            .what(What::Host(HostStep::Unblocked))
-            .what(What::Host(HostStep::Enter))
-            .step(TraceEvent::Woken)
-    }
+fn number<T: TryFrom<u64, Error: std::fmt::Debug>>(text: &str) -> T {
+    text.replace('_', "")
+        .parse::<u64>()
+        .unwrap()
+        .try_into()
+        .unwrap()
 }
 
-/// The parts of a tally that are not 0, and that they add up.
-pub(super) fn parts(tally: &Tally) -> Vec<(Part, u64)> {
-    assert_eq!(tally.parts_ns.sum(), tally.wait_ns, "the parts add up");
-    assert_eq!(tally.sum_violations, 0);
-    let all = Part::ALL
-        .into_iter()
-        .map(|part| (part, tally.parts_ns[part]));
-    all.filter(|(_, ns)| *ns > 0).collect()
+/// The events that a word stands for: steps by their names in traces, acquisitions by how they were made.
+fn told(word: &str, lock: u16) -> Vec<What> {
+    let (word, detail) = word.split_once('=').unwrap_or((word, ""));
+    let switch = |kind| What::Switch { cpu: 0, kind };
+    let many = |words: [&str; 3]| words.iter().flat_map(|word| told(word, lock)).collect();
+    let step = match word {
+        "on" => return vec![switch(SwitchKind::In)],
+        "off" => return vec![switch(SwitchKind::OutPreempted)],
+        "out" => return vec![switch(SwitchKind::Out)],
+        // As in a VM: out of the guest, blocked, off its CPU.
+        "sleeps" => return many(["exit=halt", "blocked", "out"]),
+        // Gets a CPU and goes on after a halt.
+        "wakes" => return [many(["on", "unblocked", "enter"]), told("woken", lock)].concat(),
+        "gap" => {
+            let dropped = number(detail);
+            return vec![What::Gap { dropped }];
+        }
+        "behind" if detail == "nobody" => TraceEvent::QueuedBehind(None),
+        "behind" => TraceEvent::QueuedBehind(Some(number(detail))),
+        "ticket" => TraceEvent::QueuedWithTicket(number(detail)),
+        "kick" => TraceEvent::Kick(number(detail)),
+        "yield" => TraceEvent::Yield(number(detail)),
+        _ => {
+            if let Some(how) = How::ALL.into_iter().find(|how| how.name() == word) {
+                TraceEvent::Acquired(how)
+            } else if let Some(step) = HostStep::ALL.iter().find(|step| step.name() == word) {
+                let reason = ExitReason::ALL.into_iter().find(|r| r.name() == detail);
+                return vec![What::Host(step.with(match step.detail() {
+                    HostDetail::Nothing => HostDetail::Nothing,
+                    HostDetail::Reason(_) => HostDetail::Reason(reason.unwrap()),
+                    HostDetail::LengthNs(_) => HostDetail::LengthNs(number(detail)),
+                }))];
+            } else {
+                let mut steps = TraceEvent::ALL.iter().copied();
+                steps.find(|step| step.name() == word).unwrap()
+            }
+        }
+    };
+    vec![What::Lock { lock, step }]
+}
+
+impl Tally {
+    /// Checks the parts that are not 0, and that they add up.
+    #[track_caller]
+    pub(super) fn assert_parts(&self, expected: &str) {
+        assert_eq!(self.parts_ns.sum(), self.wait_ns, "the parts add up");
+        assert_eq!(self.sum_violations, 0);
+        let parts = Part::ALL.map(|part| (part.name(), self.parts_ns[part]));
+        let parts = parts.iter().filter(|(_, ns)| *ns > 0);
+        let parts: Vec<_> = parts.map(|(name, ns)| format!("{name} {ns}")).collect();
+        assert_eq!(parts.join(", "), expected);
+    }
 }

@@ -1,24 +1,17 @@
 //! Episodes, the worst stalls, and preemption on purpose.
 
-use super::script::{Script, parts};
-use crate::trace::What;
-use crate::trace::account::{Episode, EpisodeKind, Part};
-use abi::{ExitReason, HostStep};
+use super::script::Script;
+use crate::trace::account::{Episode, EpisodeKind};
 use pvlock::LockKind::{QSpinLock, Tas};
-use pvlock::trace::How::{Fast, Pending, Queue, Stolen};
 
 #[test]
 fn an_lhp_episode_begins_when_someone_waits_and_ends_when_the_holder_runs() {
-    let mut s = Script::new(QSpinLock, 4, 1);
-    s.held(3);
-    s.at(100, 3).off(); // nobody waits yet
-    s.at(300, 1).start().head();
-    s.at(500, 0).start().behind(None).head();
-    s.at(900, 3).on();
-    s.at(1000, 3).release();
-    s.at(1000, 1).acquired(Pending).release();
-    s.at(1000, 0).acquired(Queue);
-    let tally = s.tally(2000);
+    let timeline = "
+        0 v3 start fast; 100 v3 off // nobody waits yet
+        300 v1 start head; 500 v0 start behind=nobody head; 900 v3 on; 1000 v3 release
+        1000 v1 pending release; 1000 v0 queue
+    ";
+    let tally = Script::new(QSpinLock, 4, timeline).tally(2000);
     assert_eq!(
         tally.stalls,
         [Episode {
@@ -42,16 +35,12 @@ fn an_lhp_episode_begins_when_someone_waits_and_ends_when_the_holder_runs() {
 
 #[test]
 fn an_lwp_episode_needs_others_that_wait_and_does_not_count_the_absent_one() {
-    let mut s = Script::new(QSpinLock, 3, 1);
-    s.held(0);
-    s.at(0, 1).start().behind(None).head();
-    s.at(50, 1).off();
-    s.at(100, 0).release(); // nobody else waits yet
-    s.at(300, 2).start().behind(1);
-    s.at(1100, 1).on().acquired(Queue);
-    s.at(1200, 1).release();
-    s.at(1200, 2).head().acquired(Queue);
-    let tally = s.tally(2000);
+    let timeline = "
+        0 v0 start fast; 0 v1 start behind=nobody head; 50 v1 off
+        100 v0 release // nobody else waits yet
+        300 v2 start behind=1; 1100 v1 on queue; 1200 v1 release; 1200 v2 head queue
+    ";
+    let tally = Script::new(QSpinLock, 3, timeline).tally(2000);
     assert_eq!(
         tally.lwp.longest,
         [Episode {
@@ -71,18 +60,13 @@ fn an_lwp_episode_needs_others_that_wait_and_does_not_count_the_absent_one() {
 
 #[test]
 fn the_longest_ten_are_kept_and_a_list_of_waiters_is_cut() {
-    let mut s = Script::new(Tas, 30, 1);
-    s.held(0);
-    for vcpu in 1..30 {
-        s.at(0, vcpu).start();
-    }
-    let mut at = 100;
-    for length in 1..=15 {
-        s.at(at, 0).off();
-        s.at(at + length, 0).on();
-        at += 100;
-    }
-    let tally = s.tally(at);
+    let waiters = (1..30).map(|vcpu| format!("0 v{vcpu} start;"));
+    let absences = (1..=15).map(|length| {
+        let at = 100 * length;
+        format!("{at} v0 off; {} v0 on;", at + length)
+    });
+    let timeline = waiters.chain(absences).collect::<String>();
+    let tally = Script::new(Tas, 30, &format!("0 v0 start fast; {timeline}")).tally(1600);
     assert_eq!(tally.lhp.count, 15);
     let lengths: Vec<u64> = tally.lhp.longest.iter().map(|e| e.duration_ns).collect();
     assert_eq!(lengths, [15, 14, 13, 12, 11, 10, 9, 8, 7, 6]);
@@ -93,15 +77,11 @@ fn the_longest_ten_are_kept_and_a_list_of_waiters_is_cut() {
 
 #[test]
 fn the_worst_stalls_of_a_vm_are_of_all_its_locks() {
-    let mut s = Script::new(QSpinLock, 4, 2);
-    s.held(0);
-    s.at(0, 1).lock(1).start().acquired(Fast);
-    s.at(0, 2).start().head();
-    s.at(0, 3).lock(1).start().head();
-    s.at(100, 0).off();
-    s.at(100, 1).off();
-    s.at(300, 0).on();
-    s.at(500, 1).on();
+    let timeline = "
+        0 v0 start fast; 0 v1 lock=1 start fast; 0 v2 start head; 0 v3 lock=1 start head; 100 v0 off
+        100 v1 off; 300 v0 on; 500 v1 on
+    ";
+    let s = Script::new(QSpinLock, 4, timeline).with_locks(2);
     let total = s.account(600).vms.swap_remove(0).total;
     let stalls: Vec<_> = total.stalls.iter().map(|e| (e.lock, e.waited_ns)).collect();
     assert_eq!(stalls, [(1, 400), (0, 200)]);
@@ -110,25 +90,16 @@ fn the_worst_stalls_of_a_vm_are_of_all_its_locks() {
 
 #[test]
 fn a_holder_cut_short_before_it_could_say_so_is_found_after_a_while() {
-    let mut s = Script::new(Tas, 3, 1);
-    s.known_free(0);
-    s.at(1000, 1).start();
-    s.at(1010, 1).off(); // has taken the lock
-    s.at(2000, 2).start(); // runs, and does not get it: it cannot be free
-    s.at(1_002_000, 1).on();
-    s.at(1_002_010, 1).acquired(Stolen);
-    s.at(1_002_100, 1).release();
-    s.at(1_002_110, 2).acquired(Stolen);
-    let tally = s.tally(2_000_000);
+    let timeline = "
+        0 v0 start fast release; 1000 v1 start; 1010 v1 off // has taken the lock
+        2000 v2 start // runs, and does not get it: it cannot be free
+        1_002_000 v1 on; 1_002_010 v1 stolen; 1_002_100 v1 release; 1_002_110 v2 stolen
+    ";
+    let tally = Script::new(Tas, 3, timeline).tally(2_000_000);
     // 1: up to 22,000 it seems to be away from a free lock, then it is known to be away with it.
-    assert_eq!(
-        parts(&tally),
-        [
-            (Part::HolderRunning, 90),
-            (Part::HolderPreempted, 2 * 980_000),
-            (Part::OwnPreemption, 20_990),
-            (Part::HandOver, 10 + 10 + 20_000 + 10 + 10)
-        ]
+    // holder preempted: 2 * 980,000, hand over: 10 + 10 + 20,000 + 10 + 10.
+    tally.assert_parts(
+        "holder_running 90, holder_preempted 1960000, own_preemption 20990, hand_over 20040",
     );
     let episode = &tally.stalls[0];
     assert_eq!((episode.kind, episode.vcpu), (EpisodeKind::Lhp, 1));
@@ -140,53 +111,28 @@ fn a_holder_cut_short_before_it_could_say_so_is_found_after_a_while() {
 #[test]
 fn a_free_lock_is_free_as_long_as_nobody_is_suspect_or_nobody_could_take_it() {
     // Everyone who could take it is away.
-    let mut s = Script::new(Tas, 2, 1);
-    s.known_free(0);
-    s.at(1000, 1).start();
-    s.at(1000, 1).off();
-    s.at(1_000_000, 1).on();
-    s.at(1_000_000, 1).acquired(Stolen);
-    assert_eq!(parts(&s.tally(2_000_000)), [(Part::OwnPreemption, 999_000)]);
+    let timeline =
+        "0 v0 start fast release; 1000 v1 start; 1000 v1 off; 1_000_000 v1 on; 1_000_000 v1 stolen";
+    let tally = Script::new(Tas, 2, timeline).tally(2_000_000);
+    tally.assert_parts("own_preemption 999000");
 
     // The next waiter runs, and all others have their place behind it.
-    let mut s = Script::new(QSpinLock, 3, 1);
-    s.held(0);
-    s.at(0, 1).start().behind(None).head();
-    s.at(0, 2).start().behind(1).off();
-    s.at(100, 0).release();
-    s.at(1_000_100, 1).acquired(Queue);
-    s.at(1_000_100, 1).release();
-    s.at(1_000_100, 2).on().acquired(Queue);
-    assert_eq!(
-        parts(&s.tally(2_000_000)),
-        [(Part::HolderRunning, 200), (Part::HandOver, 2_000_000)]
-    );
+    let timeline = "
+        0 v0 start fast; 0 v1 start behind=nobody head; 0 v2 start behind=1 off; 100 v0 release
+        1_000_100 v1 queue; 1_000_100 v1 release; 1_000_100 v2 on queue
+    ";
+    let tally = Script::new(QSpinLock, 3, timeline).tally(2_000_000);
+    tally.assert_parts("holder_running 200, hand_over 2000000");
 }
 
 #[test]
 fn preemption_on_purpose_is_found_again() {
-    let mut s = Script::new(QSpinLock, 3, 1);
-    s.held(0);
-    s.at(0, 1).start().behind(None).head();
-    s.at(0, 2).start().behind(1);
-    s.at(100, 0)
-        .what(What::Host(HostStep::Exit(ExitReason::Preempt)));
-    s.at(110, 0)
-        .what(What::Host(HostStep::Injected(5000)))
-        .off();
-    s.at(5110, 0).on();
-    s.at(5120, 0).what(What::Host(HostStep::Enter));
-    s.at(5200, 0).release();
-    s.at(5200, 1)
-        .what(What::Host(HostStep::Exit(ExitReason::Preempt)));
-    s.at(5200, 1)
-        .what(What::Host(HostStep::Injected(1000)))
-        .off();
-    s.at(6200, 1).on();
-    s.at(6210, 1)
-        .what(What::Host(HostStep::Enter))
-        .acquired(Queue);
-    let tally = s.tally(7000);
+    let timeline = "
+        0 v0 start fast; 0 v1 start behind=nobody head; 0 v2 start behind=1; 100 v0 exit=preempt
+        110 v0 injected=5000 off; 5110 v0 on; 5120 v0 enter; 5200 v0 release; 5200 v1 exit=preempt
+        5200 v1 injected=1000 off; 6200 v1 on; 6210 v1 enter queue
+    ";
+    let tally = Script::new(QSpinLock, 3, timeline).tally(7000);
     let injected = tally.injected;
     assert_eq!((injected.holder, injected.holder_ns), (1, 5000));
     assert_eq!(injected.holder_found_ns, 5010, "until it enters the guest");
