@@ -31,7 +31,7 @@ pub struct Scenario {
     /// How vCPUs are placed on them.
     pub placement: Placement,
     /// What each vCPU does.
-    pub workload: Workload,
+    pub workload: Work,
     /// How long.
     pub length: Length,
     /// Least time before the measurement starts.
@@ -79,10 +79,9 @@ impl Scenario {
         // Launching and stopping take about a tenth of a second.
         const AROUND: Duration = Duration::from_millis(100);
         match self.length {
-            Length::Duration(duration) if !self.machine.is_simulated() => {
-                Some(duration + self.warm_up + AROUND)
-            }
-            _ => None,
+            Length::Duration(_) if self.machine.is_simulated() => None,
+            Length::Duration(duration) => Some(duration + self.warm_up + AROUND),
+            Length::Iterations(_) => None,
         }
     }
 
@@ -99,15 +98,10 @@ impl Scenario {
             vms,
             cpus,
             placement: Placement::Pinned,
-            workload: Workload {
-                critical: WorkTime::ZERO,
-                outside: WorkTime::ZERO,
-                outside_spread: Spread::Fixed,
-                data: Data::OwnLine,
+            workload: Work {
                 locks: 1,
-                skew: 0.0,
-                mix: Mix::Exclusive,
                 contexts: 1,
+                ..Work::default()
             },
             length,
             warm_up: Duration::ZERO,
@@ -229,8 +223,8 @@ pub enum Placement {
 }
 
 /// What each vCPU does: take a lock, compute, release it, compute.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Workload {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Work {
     /// Length of the critical section.
     #[serde(rename = "critical_ns")]
     pub critical: WorkTime,
@@ -267,6 +261,13 @@ pub enum Mix {
     ReadShare(f64),
     /// This many vCPUs, the last, only read; the others only write.
     Readers(usize),
+}
+
+impl Work {
+    /// One turn of critical section and outside work.
+    pub(crate) fn turn(&self) -> Duration {
+        self.critical.duration() + self.outside.duration()
+    }
 }
 
 fn one() -> u32 {

@@ -1,8 +1,9 @@
 //! Locks, as they are asked for.
 
+use super::numbers::Suggesting;
 use crate::scenario::{UnknownLock, split_dispatch};
 use abi::Dispatch;
-use clap::builder::{PossibleValue, TypedValueParser};
+use clap::builder::PossibleValue;
 use pvlock::LockKind;
 use std::fmt;
 
@@ -18,10 +19,8 @@ pub(crate) enum LockUsage {
 fn suggestion(name: &str) -> String {
     let name = name.to_lowercase();
     let known = LockKind::ALL.iter().filter(|lock| !lock.traits().control);
-    let closest = known
-        .map(|lock| (strsim::jaro_winkler(&name, lock.name()), lock.name()))
-        .max_by(|a, b| a.0.total_cmp(&b.0));
-    match closest {
+    let alike = known.map(|lock| (strsim::jaro_winkler(&name, lock.name()), lock.name()));
+    match alike.max_by(|a, b| a.0.total_cmp(&b.0)) {
         Some((likeness, name)) if likeness > 0.7 => format!("; did you mean '{name}'?"),
         _ => String::new(),
     }
@@ -71,28 +70,15 @@ pub(crate) fn lock(text: &str) -> Result<LockArg, LockUsage> {
 }
 
 /// [`lock`] for the argument parser, with the names for shell completion.
-#[derive(Clone)]
-pub(crate) struct LockParser;
-
-impl TypedValueParser for LockParser {
-    type Value = LockArg;
-
-    fn parse_ref(
-        &self,
-        command: &clap::Command,
-        argument: Option<&clap::Arg>,
-        value: &std::ffi::OsStr,
-    ) -> Result<LockArg, clap::Error> {
-        lock.parse_ref(command, argument, value)
-    }
-
-    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+pub(crate) fn lock_parser() -> Suggesting<fn(&str) -> Result<LockArg, LockUsage>> {
+    Suggesting(lock, || {
         let auto = PossibleValue::new(AUTO).help("what a guest's kernel would choose");
-        let locks = LockKind::ALL.iter().map(|lock| {
+        let known = LockKind::ALL.iter().map(|lock| {
+            let hidden = lock.traits().control;
             PossibleValue::new(lock.name())
                 .help(lock.summary())
-                .hide(lock.traits().control)
+                .hide(hidden)
         });
-        Some(Box::new(locks.chain([auto])))
-    }
+        known.chain([auto]).collect()
+    })
 }

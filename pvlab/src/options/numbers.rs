@@ -31,11 +31,8 @@ pub(crate) fn positive(text: &str) -> Result<u64, NumberUsage> {
 
 /// A number of things from `least` to `most`.
 pub(crate) fn count<T: TryFrom<u64>>(text: &str, least: u64, most: u64) -> Result<T, NumberUsage> {
-    let number = if least > 0 {
-        positive(text)?
-    } else {
-        whole(text)?
-    };
+    let parse = if least > 0 { positive } else { whole };
+    let number = parse(text)?;
     let fitting = T::try_from(number).ok().filter(|_| number <= most);
     fitting.ok_or(NumberUsage::TooMany { number, most })
 }
@@ -69,6 +66,27 @@ pub(crate) fn named<T: Copy + Send + Sync>(
     })
 }
 
+/// A parser that also knows what there is to choose from, for help and completions; it may take more.
+#[derive(Clone)]
+pub(crate) struct Suggesting<P>(pub(crate) P, pub(crate) fn() -> Vec<PossibleValue>);
+
+impl<P: TypedValueParser> TypedValueParser for Suggesting<P> {
+    type Value = P::Value;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &std::ffi::OsStr,
+    ) -> Result<P::Value, clap::Error> {
+        self.0.parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new((self.1)().into_iter()))
+    }
+}
+
 /// A parser of each element of a list. Blanks around elements do not count, and no element may be missing.
 #[derive(Clone)]
 pub(crate) struct Each<P>(pub(crate) P);
@@ -82,14 +100,12 @@ impl<P: TypedValueParser> TypedValueParser for Each<P> {
         argument: Option<&clap::Arg>,
         value: &std::ffi::OsStr,
     ) -> Result<P::Value, clap::Error> {
-        match value.to_str().map(str::trim) {
-            Some("") => {
-                let missing = |_: &str| Err::<P::Value, _>(NumberUsage::NoElement);
-                missing.parse_ref(command, argument, value)
-            }
-            Some(element) => self.0.parse_ref(command, argument, element.as_ref()),
-            None => self.0.parse_ref(command, argument, value),
+        let element = value.to_str().map_or(value, |text| text.trim().as_ref());
+        if element.is_empty() {
+            let missing = |_: &str| Err::<P::Value, _>(NumberUsage::NoElement);
+            return missing.parse_ref(command, argument, value);
         }
+        self.0.parse_ref(command, argument, element)
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {

@@ -28,8 +28,8 @@ pub(crate) fn preempt(text: &str) -> Result<Preempt, PreemptUsage> {
         "next-waiter" => Whom::NextWaiter,
         _ => return Err(wrong()),
     };
-    let ns = nonzero_duration(time)?.as_nanos();
-    let ns = u32::try_from(ns).map_err(|_| PreemptUsage::TooLong(time.to_owned()))?;
+    let ns = u32::try_from(nonzero_duration(time)?.as_nanos());
+    let ns = ns.map_err(|_| PreemptUsage::TooLong(time.to_owned()))?;
     let share = share(share_text)?;
     if share > 1.0 {
         return Err(wrong());

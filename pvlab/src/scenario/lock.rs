@@ -56,11 +56,11 @@ impl PartialEq<LockKind> for Lock {
 
 impl fmt::Display for Lock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let auto = if self.auto { "auto=" } else { "" };
-        match self.dispatch {
-            Dispatch::Direct => f.pad(&format!("{auto}{}", self.kind)),
-            other => f.pad(&format!("{auto}{}:{}", self.kind, other.name())),
+        let mut text = if self.auto { "auto=" } else { "" }.to_owned() + self.kind.name();
+        if self.dispatch != Dispatch::Direct {
+            text += &format!(":{}", self.dispatch.name());
         }
+        f.pad(&text)
     }
 }
 
@@ -85,12 +85,10 @@ impl FromStr for Lock {
     type Err = UnknownLock;
 
     fn from_str(text: &str) -> Result<Self, UnknownLock> {
-        let (auto, text) = match text.strip_prefix("auto=") {
-            Some(text) => (true, text),
-            None => (false, text),
-        };
-        let (name, dispatch) = split_dispatch(text)?;
+        let chosen = text.strip_prefix("auto=");
+        let (name, dispatch) = split_dispatch(chosen.unwrap_or(text))?;
         let kind = LockKind::from_name(name).ok_or_else(|| UnknownLock::Kind(name.to_owned()))?;
+        let auto = chosen.is_some();
         Ok(Self {
             kind,
             dispatch,

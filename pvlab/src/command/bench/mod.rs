@@ -13,7 +13,7 @@ use crate::options::common::BaseArgs;
 use crate::options::error::CliError;
 use crate::options::exit::{BROKEN, DONE, complain, interrupted, watch};
 use crate::options::guests::vcpus;
-use crate::options::lock::{LockArg, LockParser};
+use crate::options::lock::{LockArg, lock_parser};
 use crate::options::machine::{JobsArgs, jobs};
 use crate::options::numbers::{Each, rounds};
 use crate::options::output::{ReportArgs, Target};
@@ -79,7 +79,7 @@ pub(crate) struct BenchArgs {
     /// What the threads do.
     #[arg(value_name = "WORKLOAD", value_parser = workload())]
     workload: BenchKind,
-    #[arg(long, value_name = "LOCK,...", value_delimiter = ',', value_parser = Each(LockParser),
+    #[arg(long, value_name = "LOCK,...", value_delimiter = ',', value_parser = Each(lock_parser()),
           help = locks_help())]
     locks: Vec<LockArg>,
     /// Numbers of threads [default: 1,2,4,8,16; for pipe from 2 on].

@@ -12,8 +12,8 @@ use crate::options::effect;
 use crate::options::error::CliError;
 use crate::options::exit::{DONE, interrupted, watch};
 use crate::options::guests::{Guests, vcpus};
-use crate::options::lock::{LockArg, LockParser};
-use crate::options::machine::{JobsArgs, MachineArg, MachineParser, MachineUsage, jobs};
+use crate::options::lock::{LockArg, lock_parser};
+use crate::options::machine::{JobsArgs, MachineArg, MachineUsage, jobs, machine_parser};
 use crate::options::numbers::{Each, rounds};
 use crate::options::output::{ReportArgs, Target};
 use crate::options::times::nonzero_duration;
@@ -34,10 +34,10 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct ValidateArgs {
     /// The simulated machine.
-    #[arg(long, value_name = "MACHINE", value_parser = MachineParser, default_value = "sim:here")]
+    #[arg(long, value_name = "MACHINE", value_parser = machine_parser(), default_value = "sim:here")]
     against: MachineArg,
     /// Locks, separated by commas.
-    #[arg(long, value_name = "LOCKS", value_delimiter = ',', value_parser = Each(LockParser),
+    #[arg(long, value_name = "LOCKS", value_delimiter = ',', value_parser = Each(lock_parser()),
           default_value = "tas,ticket,qspinlock,pv-qspinlock")]
     locks: Vec<LockArg>,
     /// Numbers of vCPUs, separated by commas.
