@@ -11,7 +11,7 @@ pub use limits::ScenarioError;
 pub use lock::{Lock, UnknownLock, split_dispatch};
 pub use work::{Data, Spread, WorkTime};
 
-pub use crate::machine::{Cpl, MachineKind, SIM_PREFIX, Simulated};
+pub use crate::machine::{CplChoice, MachineKind, SIM_PREFIX, Simulated};
 use crate::scenario::selection::Offered;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -42,7 +42,7 @@ pub struct Scenario {
     /// Host threads that compete with the vCPUs for the same CPUs.
     pub noise: usize,
     /// Privilege level of the guest (KVM only).
-    pub cpl: Cpl,
+    pub cpl: CplChoice,
     /// Whether acquisitions are timed.
     pub latency: bool,
     /// Seed of every random choice.
@@ -108,7 +108,7 @@ impl Scenario {
             // As in Linux.
             spin_threshold: 32768,
             noise: 0,
-            cpl: Cpl::Auto,
+            cpl: CplChoice::Auto,
             latency: true,
             seed: 1,
             watchdog: Duration::from_secs(10),

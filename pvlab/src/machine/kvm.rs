@@ -7,7 +7,7 @@ use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
-use vmm::Vm;
+use vmm::{Cpl, Vm};
 
 /// Each vCPU needs a kick doorbell, a 32-bit word in one of the doorbell pages.
 #[expect(clippy::cast_possible_truncation, reason = "there are four pages")]
@@ -26,9 +26,9 @@ pub(super) const FACTS: Facts = Facts {
     start,
 };
 
-/// Privilege level of the guest.
+/// The privilege level that guests are to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Cpl {
+pub enum CplChoice {
     /// 0 if the host runs it natively, else 3.
     #[serde(rename = "auto")]
     Auto,
@@ -42,9 +42,9 @@ pub enum Cpl {
 
 fn start(plan: &Plan<'_>) -> Result<Vec<Started>, MachineError> {
     let cpl = match plan.cpl {
-        Cpl::Cpl0 => vmm::Cpl::Cpl0,
-        Cpl::Cpl3 => vmm::Cpl::Cpl3,
-        Cpl::Auto => auto_cpl()?,
+        CplChoice::Cpl0 => Cpl::Cpl0,
+        CplChoice::Cpl3 => Cpl::Cpl3,
+        CplChoice::Auto => auto_cpl()?,
     };
     let vm = |(params, affinity): &(_, Vec<_>)| {
         let (vm, notices) = Vm::start(&vmm::Config {
@@ -61,8 +61,8 @@ fn start(plan: &Plan<'_>) -> Result<Vec<Started>, MachineError> {
 ///
 /// # Errors
 /// If KVM cannot run a guest to find out.
-pub fn auto_cpl() -> Result<vmm::Cpl, MachineError> {
-    static AUTO: OnceLock<vmm::Cpl> = OnceLock::new();
+pub fn auto_cpl() -> Result<Cpl, MachineError> {
+    static AUTO: OnceLock<Cpl> = OnceLock::new();
     if let Some(cpl) = AUTO.get() {
         return Ok(*cpl);
     }
@@ -70,12 +70,14 @@ pub fn auto_cpl() -> Result<vmm::Cpl, MachineError> {
     Ok(*AUTO.get_or_init(|| cpl))
 }
 
-/// Whether each instruction of a guest at that level is emulated here.
-///
-/// # Errors
-/// As of [`auto_cpl`].
-pub fn emulates(cpl: Cpl) -> Result<bool, MachineError> {
-    Ok(cpl == Cpl::Cpl0 && auto_cpl()? == vmm::Cpl::Cpl3)
+impl CplChoice {
+    /// Whether each instruction of such a guest is emulated here.
+    ///
+    /// # Errors
+    /// As of [`auto_cpl`].
+    pub fn is_emulated(self) -> Result<bool, MachineError> {
+        Ok(self == Self::Cpl0 && auto_cpl()? == Cpl::Cpl3)
+    }
 }
 
 impl RunningVm for Vm {
@@ -108,11 +110,9 @@ impl RunningVm for Vm {
     }
 
     fn unknown(&self) -> Vec<Unknown> {
-        let mut unknown = unknown_of_threads(self);
-        unknown.extend(self.without_stats().map(|why| Unknown {
-            what: "KVM's statistics of vCPUs".to_owned(),
-            why,
-        }));
+        let mut unknown = unknown_of_threads(Vm::tid(self, 0));
+        let what = "KVM's statistics of vCPUs".to_owned();
+        unknown.extend(self.without_stats().map(|why| Unknown { what, why }));
         unknown
     }
 
@@ -133,23 +133,23 @@ impl RunningVm for Vm {
     }
 
     fn states(&self) -> Vec<String> {
-        let registers = self.registers();
-        registers
-            .iter()
+        let state = |(vcpu, registers)| {
+            let state = if self.is_halted(vcpu) {
+                "halted"
+            } else {
+                "running"
+            };
+            let none = || "no answer: ended, or the host gives its thread no CPU".to_owned();
+            let registers: Option<_> = registers;
+            format!(
+                "{state}, {}",
+                registers.as_ref().map_or_else(none, ToString::to_string)
+            )
+        };
+        self.registers()
+            .into_iter()
             .enumerate()
-            .map(|(vcpu, registers)| {
-                let state = if self.is_halted(vcpu) {
-                    "halted"
-                } else {
-                    "running"
-                };
-                match registers {
-                    Some(registers) => format!("{state}, {registers}"),
-                    None => {
-                        format!("{state}, no answer: ended, or the host gives its thread no CPU")
-                    }
-                }
-            })
+            .map(state)
             .collect()
     }
 }

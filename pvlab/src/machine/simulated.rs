@@ -6,10 +6,10 @@
 
 use super::kind::{Caution, WORD_IS_FULL};
 use super::{
-    Facts, MOST_WORD_VCPUS, MachineError, MachineKind, Plan, RunningVm, Started, Switches, Unknown,
+    Facts, MOST_WORD_VCPUS, MachineError, MachineKind, Plan, RunningVm, Started, Switches,
 };
 use crate::ending;
-use abi::{Switch, VcpuState};
+use abi::{Params, Switch, VcpuState};
 use host::switches::SwitchError;
 use host::thread::ThreadStats;
 use host::{HostError, HostNote, Notice, Region};
@@ -128,8 +128,10 @@ fn start(plan: &Plan<'_>) -> Result<Vec<Started>, MachineError> {
     simulation.stand_still_on(ending::asked_flag());
     let (mut regions, mut notices, mut receivers) = (Vec::new(), Vec::new(), Vec::new());
     for (params, affinity) in &plan.vms {
-        let mut params = *params;
-        params.tsc_khz = KHZ;
+        let params = Params {
+            tsc_khz: KHZ,
+            ..*params
+        };
         let region = Region::in_process(&params)?;
         let config = VmConfig {
             layout: region.layout(),
@@ -256,14 +258,6 @@ impl RunningVm for OneOf {
     fn exits(&self, vcpu: usize) -> BTreeMap<String, u64> {
         let exits = self.stats(vcpu).exits.into_iter();
         exits.map(|(kind, n)| (kind.to_owned(), n)).collect()
-    }
-
-    fn unknown(&self) -> Vec<Unknown> {
-        Vec::new()
-    }
-
-    fn tsc_offset(&self) -> u64 {
-        0
     }
 
     fn take_notes(&self, vcpu: usize) -> Vec<HostNote> {

@@ -12,7 +12,7 @@ use super::times::{TimeUsage, check_time, duration, nonzero_duration};
 use super::work::WorkArgs;
 use crate::host::Host;
 use crate::scenario::limits::MOST_NOISE;
-use crate::scenario::{Cpl, Length, Lock, Placement, Preempt, Scenario, VmSpec};
+use crate::scenario::{CplChoice, Length, Lock, Placement, Preempt, Scenario, VmSpec};
 use clap::Args;
 use std::time::Duration;
 
@@ -25,8 +25,8 @@ pub(crate) struct BaseArgs {
     #[arg(long, value_name = "TURNS", value_parser = spin_threshold)]
     pub(super) spin_threshold: Option<u32>,
     /// Privilege level of the guest: 0, 3, or 0 where the host runs it natively [default: auto].
-    #[arg(long, value_parser = named(&[("auto", Cpl::Auto), ("0", Cpl::Cpl0), ("3", Cpl::Cpl3)]))]
-    cpl: Option<Cpl>,
+    #[arg(long, value_parser = named(&[("auto", CplChoice::Auto), ("0", CplChoice::Cpl0), ("3", CplChoice::Cpl3)]))]
+    cpl: Option<CplChoice>,
     /// Seed of every random choice.
     #[arg(long, value_name = "N", default_value = "1", value_parser = whole)]
     seed: u64,

@@ -56,6 +56,10 @@ pub(crate) enum MachineUsage {
     },
     #[error("{0} applies only to real machines, but the machine is simulated; leave it out")]
     OnlyReal(&'static str),
+    #[error(
+        "{0} measures a real machine, but the machine is simulated; use --machine kvm or --machine threads"
+    )]
+    MeasuresReal(&'static str),
 }
 
 usage!(MachineUsage);

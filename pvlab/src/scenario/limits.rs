@@ -4,7 +4,7 @@
 //! the names that its fields have in JSON (`docs/json.md`). Nothing runs that has not been.
 
 use super::{
-    Bench, BenchKind, Cpl, Data, Length, Mix, Scenario, Simulated, Torture, VmSpec, whole_ns,
+    Bench, BenchKind, CplChoice, Data, Length, Mix, Scenario, Simulated, Torture, VmSpec, whole_ns,
 };
 use crate::machine::lock_bytes;
 use abi::{Dispatch, LOCK_BYTES_BESIDE_DATA, MAX_TASKS};
@@ -126,7 +126,7 @@ impl Scenario {
         if self.machine.is_simulated() != self.simulated.is_some() {
             return Err(fault("simulated", found, limit));
         }
-        if !self.machine.facts().kvm && self.cpl != Cpl::Auto {
+        if !self.machine.facts().kvm && self.cpl != CplChoice::Auto {
             return Err(fault("cpl", "given", "the machine has no KVM guests"));
         }
         Ok(())

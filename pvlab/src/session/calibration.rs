@@ -3,7 +3,6 @@
 use super::RunError;
 use super::run::{POLL, Run};
 use super::snapshot::to_f64;
-use crate::machine::emulates;
 use crate::record::Calibration;
 use crate::scenario::Scenario;
 use abi::{Costs, phase};
@@ -15,9 +14,7 @@ impl Run<'_> {
         if self.is_emulated()? {
             return Ok(());
         }
-        let Some(first) = self.vms.first() else {
-            return Ok(());
-        };
+        let first = &self.vms[0];
         first.machine.region().set_phase(phase::CALIBRATE)?;
         first.machine.kick(0)?;
         let mut found = None;
@@ -39,7 +36,7 @@ impl Run<'_> {
     /// KVM's emulator does not know all that would take. vCPUs find out for themselves how long a unit takes.
     fn is_emulated(&self) -> Result<bool, RunError> {
         let Scenario { machine, cpl, .. } = self.scenario;
-        Ok(machine.facts().kvm && emulates(*cpl)?)
+        Ok(machine.facts().kvm && cpl.is_emulated()?)
     }
 }
 

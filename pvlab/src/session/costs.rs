@@ -5,7 +5,7 @@ use super::control::with_control;
 use super::run::POLL;
 use super::vms::Vms;
 use crate::machine::{self, MachineKind, RunningVm};
-use crate::scenario::Cpl;
+use crate::scenario::CplChoice;
 use abi::hist::bucket_values;
 use abi::{Params, VcpuState, Workload, phase};
 use guest::workload::{probe, relay};
@@ -95,7 +95,7 @@ pub(crate) fn throw_away<T>(
     let measured = with_control(machine, |control| {
         control.carry_out(async |mut signalled| {
             let launched = Instant::now();
-            let vm = machine::launch(machine, Cpl::Auto, params, affinity)?;
+            let vm = machine::launch(machine, CplChoice::Auto, params, affinity)?;
             let mut vms = Vms::new(launched, vec![vm]);
             let course = timeout(PATIENCE, async {
                 vms.come_to(VcpuState::Ready).await?;

@@ -85,7 +85,7 @@ pub(crate) fn run(args: &ValidateArgs) -> Result<u8, CliError> {
     let asked = common.request(guests, Length::Duration(args.duration), &host)?;
     let scenario = asked.scenario;
     if scenario.machine.is_simulated() {
-        return Err(MachineUsage::OnlyReal("pvlab validate --machine").into());
+        return Err(MachineUsage::MeasuresReal("pvlab validate").into());
     }
     let jobs = jobs(args.jobs, Simulated::KIND)?;
     let target = Target::check(args.report.output.as_deref())?;
