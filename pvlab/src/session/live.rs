@@ -24,8 +24,8 @@ struct Seen {
     vm: usize,
     number: usize,
     recorder: Option<Box<dyn Switches>>,
-    /// When it lost its CPU though it wanted to go on; `None` while it runs or waits.
-    preempted_at: Option<u64>,
+    /// It lost its CPU though it wanted to go on.
+    preempted: bool,
     /// That preemption has been counted as one of a holder.
     counted: bool,
     holder_preemptions: u64,
@@ -35,7 +35,7 @@ impl Live {
     pub(super) fn new(vms: &[Watched]) -> Self {
         let mut vcpus = Vec::new();
         for (vm, watched) in vms.iter().enumerate() {
-            for number in 0..watched.machine.region().layout().vcpus() {
+            for number in watched.vcpus() {
                 let Ok(recorder) = watched.machine.record_switches(number).transpose() else {
                     // Those of some would not do, and the files they take are missing elsewhere.
                     return Self { vcpus: None };
@@ -44,7 +44,7 @@ impl Live {
                     vm,
                     number,
                     recorder,
-                    preempted_at: None,
+                    preempted: false,
                     counted: false,
                     holder_preemptions: 0,
                 });
@@ -61,12 +61,9 @@ impl Live {
             };
             recorder.drain(&mut |switch| {
                 vcpu.counted = false;
-                vcpu.preempted_at = match switch.kind {
-                    SwitchKind::OutPreempted => Some(switch.at_ns),
-                    SwitchKind::In | SwitchKind::Out => None,
-                };
+                vcpu.preempted = switch.kind == SwitchKind::OutPreempted;
             });
-            if vcpu.preempted_at.is_none() || vcpu.counted {
+            if !vcpu.preempted || vcpu.counted {
                 continue;
             }
             let region = vms[vcpu.vm].machine.region();
@@ -86,7 +83,7 @@ impl Live {
         let (mut holder_preemptions, mut preempted) = (0, Vec::new());
         for vcpu in vcpus.filter(|vcpu| vcpu.vm == vm) {
             holder_preemptions += std::mem::take(&mut vcpu.holder_preemptions);
-            preempted.extend(vcpu.preempted_at.map(|_| vcpu.number));
+            preempted.extend(vcpu.preempted.then_some(vcpu.number));
         }
         Some(LiveVm {
             holder_preemptions,
