@@ -34,10 +34,13 @@ impl fmt::Display for Kept {
 /// the user's own.
 fn directories() -> impl Iterator<Item = PathBuf> {
     let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
-    [Some(std::env::temp_dir()), std::env::current_dir().ok()]
-        .into_iter()
-        .flatten()
-        .chain(home.map(PathBuf::from))
+    let home = home.map(PathBuf::from);
+    let all = [
+        Some(std::env::temp_dir()),
+        std::env::current_dir().ok(),
+        home,
+    ];
+    all.into_iter().flatten()
 }
 
 /// Places in which something called `name` can be kept.
