@@ -11,8 +11,8 @@ fn prefixed(value: f64) -> String {
 /// A value of a thousand or more with three digits and its prefix or unit, of those for 10^9, 10^6 and 10^3.
 fn scaled(value: f64, names: [&str; 3]) -> Option<String> {
     // From 999.5 on, three digits round up to the next one.
-    let scales = [1e9, 1e6, 1e3].into_iter().zip(names);
-    let (scale, name) = { scales }.find(|(scale, _)| value.abs() >= scale * 0.9995)?;
+    let mut scales = [1e9, 1e6, 1e3].into_iter().zip(names);
+    let (scale, name) = scales.find(|(scale, _)| value.abs() >= scale * 0.9995)?;
     Some(format!("{} {name}", three_digits(value / scale)))
 }
 

@@ -8,7 +8,7 @@ mod work;
 
 pub use bench::{Bench, BenchKind};
 pub use limits::ScenarioError;
-pub use lock::{Lock, UnknownLock, split_dispatch};
+pub use lock::{Lock, UnknownLock, join_dispatch, split_dispatch};
 pub use work::{Data, Spread, WorkTime};
 
 pub use crate::machine::{CplChoice, MachineKind, SIM_PREFIX, Simulated};

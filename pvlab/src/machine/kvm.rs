@@ -80,33 +80,30 @@ impl CplChoice {
     }
 }
 
+/// What the VM does by itself, under the same names.
+macro_rules! of_the_vm {
+    ($(fn $name:ident(&self $(, $argument:ident: $type:ty)?) -> $result:ty;)*) => {$(
+        fn $name(&self $(, $argument: $type)?) -> $result {
+            Vm::$name(self $(, $argument)?)
+        }
+    )*};
+}
+
 impl RunningVm for Vm {
-    fn region(&self) -> &Region {
-        Vm::region(self)
+    of_the_vm! {
+        fn region(&self) -> &Region;
+        fn now(&self) -> u64;
+        fn kick(&self, vcpu: usize) -> Result<(), HostError>;
+        fn tid(&self, vcpu: usize) -> Option<Pid>;
+        fn exits(&self, vcpu: usize) -> BTreeMap<String, u64>;
+        fn kvm_stats(&self, vcpu: usize) -> Option<BTreeMap<String, u64>>;
+        fn tsc_offset(&self) -> u64;
+        fn take_notes(&self, vcpu: usize) -> Vec<HostNote>;
+        fn is_halted(&self, vcpu: usize) -> bool;
     }
 
     fn khz(&self) -> u64 {
         self.tsc_khz()
-    }
-
-    fn now(&self) -> u64 {
-        Vm::now(self)
-    }
-
-    fn kick(&self, vcpu: usize) -> Result<(), HostError> {
-        Vm::kick(self, vcpu)
-    }
-
-    fn tid(&self, vcpu: usize) -> Option<Pid> {
-        Vm::tid(self, vcpu)
-    }
-
-    fn exits(&self, vcpu: usize) -> BTreeMap<String, u64> {
-        Vm::exits(self, vcpu)
-    }
-
-    fn kvm_stats(&self, vcpu: usize) -> Option<BTreeMap<String, u64>> {
-        Vm::kvm_stats(self, vcpu)
     }
 
     fn unknown(&self) -> Vec<Unknown> {
@@ -114,18 +111,6 @@ impl RunningVm for Vm {
         let what = "KVM's statistics of vCPUs".to_owned();
         unknown.extend(self.without_stats().map(|why| Unknown { what, why }));
         unknown
-    }
-
-    fn tsc_offset(&self) -> u64 {
-        Vm::tsc_offset(self)
-    }
-
-    fn take_notes(&self, vcpu: usize) -> Vec<HostNote> {
-        Vm::take_notes(self, vcpu)
-    }
-
-    fn is_halted(&self, vcpu: usize) -> bool {
-        Vm::is_halted(self, vcpu)
     }
 
     fn stop(&mut self) {

@@ -240,11 +240,8 @@ impl RunningVm for OneOf {
     fn record_switches(&self, vcpu: usize) -> Option<Result<Box<dyn Switches>, SwitchError>> {
         // What was before does not count.
         self.machine.now().take_switches(self.number, vcpu);
-        Some(Ok(Box::new(Recorder {
-            machine: Rc::clone(&self.machine),
-            vm: self.number,
-            vcpu,
-        })))
+        let (machine, vm) = (Rc::clone(&self.machine), self.number);
+        Some(Ok(Box::new(Recorder { machine, vm, vcpu })))
     }
 
     fn host_now(&self) -> u64 {
@@ -274,18 +271,15 @@ impl RunningVm for OneOf {
         self.machine.now().is_stuck(self.number)
     }
 
-    fn stop(&mut self) {}
-
     fn states(&self) -> Vec<String> {
         let simulation = self.machine.now();
         let region = &self.machine.regions[self.number];
-        (0..region.layout().vcpus())
-            .map(|vcpu| match region.state(vcpu) {
-                Ok(VcpuState::Working) => simulation.state(self.number, vcpu),
-                Ok(task) => format!("{} ({task:?})", simulation.state(self.number, vcpu)),
-                Err(e) => e.to_string(),
-            })
-            .collect()
+        let state = |vcpu| match region.state(vcpu) {
+            Ok(VcpuState::Working) => simulation.state(self.number, vcpu),
+            Ok(task) => format!("{} ({task:?})", simulation.state(self.number, vcpu)),
+            Err(e) => e.to_string(),
+        };
+        (0..region.layout().vcpus()).map(state).collect()
     }
 }
 

@@ -23,12 +23,11 @@ pub(crate) struct GuestArgs {
 
 /// What is wrong with the guests.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error(transparent)]
 pub(crate) enum GuestUsage {
     #[error("'{0}' is no guest; write lock=NAME,vcpus=N such as lock=pv-qspinlock,vcpus=4")]
     NoVm(String),
-    #[error(transparent)]
     Lock(#[from] LockUsage),
-    #[error(transparent)]
     Number(#[from] NumberUsage),
     #[error("nothing to run: give --lock NAME, or --vm lock=NAME,vcpus=N for each guest")]
     NothingToRun,

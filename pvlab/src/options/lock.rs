@@ -1,7 +1,7 @@
 //! Locks, as they are asked for.
 
-use super::numbers::Suggesting;
-use crate::scenario::{UnknownLock, split_dispatch};
+use super::numbers::{Parser, suggesting};
+use crate::scenario::{UnknownLock, join_dispatch, split_dispatch};
 use abi::Dispatch;
 use clap::builder::PossibleValue;
 use pvlock::LockKind;
@@ -49,11 +49,8 @@ impl From<LockKind> for LockArg {
 
 impl fmt::Display for LockArg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.kind.map_or(AUTO, LockKind::name))?;
-        match self.dispatch {
-            Dispatch::Direct => Ok(()),
-            other => write!(f, ":{}", other.name()),
-        }
+        let name = self.kind.map_or(AUTO, LockKind::name);
+        f.write_str(&join_dispatch(name, self.dispatch))
     }
 }
 
@@ -70,8 +67,8 @@ pub(crate) fn lock(text: &str) -> Result<LockArg, LockUsage> {
 }
 
 /// [`lock`] for the argument parser, with the names for shell completion.
-pub(crate) fn lock_parser() -> Suggesting<fn(&str) -> Result<LockArg, LockUsage>> {
-    Suggesting(lock, || {
+pub(crate) fn lock_parser() -> Parser<fn(&str) -> Result<LockArg, LockUsage>> {
+    suggesting(lock, || {
         let auto = PossibleValue::new(AUTO).help("what a guest's kernel would choose");
         let known = LockKind::ALL.iter().map(|lock| {
             let hidden = lock.traits().control;

@@ -3,7 +3,7 @@
 use super::cpus::{CpuList, CpuUsage, Usable, cpu_list};
 use super::error::{CliError, Ends, usage};
 use super::guests::check_vcpus;
-use super::numbers::{Suggesting, count};
+use super::numbers::{Parser, count, suggesting};
 use crate::host::{Device, Host, allowed_cpus};
 use crate::human::plural;
 use crate::scenario::{MachineKind, SIM_PREFIX, Simulated, VmSpec};
@@ -114,8 +114,8 @@ fn machine(text: &str) -> Result<MachineArg, MachineUsage> {
 }
 
 /// Parses a machine, and knows those that there are, for help and completions.
-pub(crate) fn machine_parser() -> Suggesting<fn(&str) -> Result<MachineArg, MachineUsage>> {
-    Suggesting(machine, || {
+pub(crate) fn machine_parser() -> Parser<fn(&str) -> Result<MachineArg, MachineUsage>> {
+    suggesting(machine, || {
         let real = MachineKind::of_the_host().map(|machine| machine.name().to_owned());
         let simulated = crate::machine::presets().map(|name| format!("{SIM_PREFIX}{name}"));
         real.chain(simulated).map(PossibleValue::new).collect()

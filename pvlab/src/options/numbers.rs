@@ -66,32 +66,35 @@ pub(crate) fn named<T: Copy + Send + Sync>(
     })
 }
 
-/// A parser that also knows what there is to choose from, for help and completions; it may take more.
+/// A parser, and what else is known of the values.
 #[derive(Clone)]
-pub(crate) struct Suggesting<P>(pub(crate) P, pub(crate) fn() -> Vec<PossibleValue>);
+pub(crate) struct Parser<P> {
+    parser: P,
+    /// Blanks around a value do not count, and it may not be missing.
+    in_list: bool,
+    /// What there is to choose from, if the parser does not tell; it may take more.
+    known: Option<fn() -> Vec<PossibleValue>>,
+}
 
-impl<P: TypedValueParser> TypedValueParser for Suggesting<P> {
-    type Value = P::Value;
-
-    fn parse_ref(
-        &self,
-        command: &clap::Command,
-        argument: Option<&clap::Arg>,
-        value: &std::ffi::OsStr,
-    ) -> Result<P::Value, clap::Error> {
-        self.0.parse_ref(command, argument, value)
-    }
-
-    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new((self.1)().into_iter()))
+/// A parser of each element of a list.
+pub(crate) fn each<P>(parser: P) -> Parser<P> {
+    Parser {
+        parser,
+        in_list: true,
+        known: None,
     }
 }
 
-/// A parser of each element of a list. Blanks around elements do not count, and no element may be missing.
-#[derive(Clone)]
-pub(crate) struct Each<P>(pub(crate) P);
+/// A parser that also knows what there is to choose from, for help and completions.
+pub(crate) fn suggesting<P>(parser: P, known: fn() -> Vec<PossibleValue>) -> Parser<P> {
+    Parser {
+        parser,
+        in_list: false,
+        known: Some(known),
+    }
+}
 
-impl<P: TypedValueParser> TypedValueParser for Each<P> {
+impl<P: TypedValueParser> TypedValueParser for Parser<P> {
     type Value = P::Value;
 
     fn parse_ref(
@@ -100,15 +103,18 @@ impl<P: TypedValueParser> TypedValueParser for Each<P> {
         argument: Option<&clap::Arg>,
         value: &std::ffi::OsStr,
     ) -> Result<P::Value, clap::Error> {
-        let element = value.to_str().map_or(value, |text| text.trim().as_ref());
-        if element.is_empty() {
+        let element = value.to_str().filter(|_| self.in_list).map(str::trim);
+        if element == Some("") {
             let missing = |_: &str| Err::<P::Value, _>(NumberUsage::NoElement);
             return missing.parse_ref(command, argument, value);
         }
-        self.0.parse_ref(command, argument, element)
+        (self.parser).parse_ref(command, argument, element.map_or(value, str::as_ref))
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        self.0.possible_values()
+        match self.known {
+            Some(known) => Some(Box::new(known().into_iter())),
+            None => self.parser.possible_values(),
+        }
     }
 }

@@ -56,11 +56,8 @@ impl PartialEq<LockKind> for Lock {
 
 impl fmt::Display for Lock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = if self.auto { "auto=" } else { "" }.to_owned() + self.kind.name();
-        if self.dispatch != Dispatch::Direct {
-            text += &format!(":{}", self.dispatch.name());
-        }
-        f.pad(&text)
+        let auto = if self.auto { "auto=" } else { "" };
+        f.pad(&(auto.to_owned() + &join_dispatch(self.kind.name(), self.dispatch)))
     }
 }
 
@@ -94,6 +91,14 @@ impl FromStr for Lock {
             dispatch,
             auto,
         })
+    }
+}
+
+/// A lock's name with the way to call it, as [`split_dispatch`] takes them apart.
+pub fn join_dispatch(name: &str, way: Dispatch) -> String {
+    match way {
+        Dispatch::Direct => name.to_owned(),
+        other => format!("{name}:{}", other.name()),
     }
 }
 

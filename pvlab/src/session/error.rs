@@ -66,20 +66,16 @@ impl RunError {
 /// A VM that makes no progress, with everything that may tell why.
 #[derive(Debug, thiserror::Error)]
 pub struct Stuck {
-    /// The VM's number.
-    pub vm: usize,
-    /// What it is.
-    pub spec: VmSpec,
+    vm: usize,
+    spec: VmSpec,
     /// How long it had made no acquisition.
-    pub silent_for: Duration,
-    /// Acquisitions until then.
-    pub acquisitions: u64,
-    /// Times a lock was seen not to exclude.
-    pub violations: u64,
-    /// vCPUs that are halted.
-    pub halted: usize,
-    /// vCPUs that have ended.
-    pub ended: usize,
+    silent_for: Duration,
+    /// Until then.
+    acquisitions: u64,
+    violations: u64,
+    /// vCPUs that are halted, and that have ended.
+    halted: usize,
+    ended: usize,
     /// A line for each lock in use.
     locks: Vec<String>,
     /// What each vCPU is doing, and its places in queues.

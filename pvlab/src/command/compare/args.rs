@@ -4,7 +4,7 @@ use crate::options::common::Common;
 use crate::options::guests::vcpus;
 use crate::options::lock::{LockArg, lock_parser};
 use crate::options::machine::JobsArgs;
-use crate::options::numbers::{Each, positive, rounds, share};
+use crate::options::numbers::{each, positive, rounds, share};
 use crate::options::output::ReportArgs;
 use crate::options::times::nonzero_duration;
 use clap::Args;
@@ -29,7 +29,7 @@ pub(crate) struct CompareArgs {
     /// Locks to compare, separated by commas; the same lock may be named again. `auto` is what a guest's
     /// kernel would choose; `LOCK:pointer` calls it through function pointers, `LOCK:patched` by calls
     /// patched into the guest's code.
-    #[arg(long, value_name = "LOCKS", value_delimiter = ',', value_parser = Each(lock_parser()),
+    #[arg(long, value_name = "LOCKS", value_delimiter = ',', value_parser = each(lock_parser()),
           default_value = "tas,ticket,qspinlock,pv-qspinlock")]
     pub(crate) locks: Vec<LockArg>,
     /// vCPUs of each guest [default: 4 for each CPU, or 1 on a simulated machine].

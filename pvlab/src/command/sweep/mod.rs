@@ -13,7 +13,7 @@ use crate::options::exit::{DONE, interrupted, watch};
 use crate::options::guests::{Guests, vcpus};
 use crate::options::lock::{LockArg, lock_parser};
 use crate::options::machine::{JobsArgs, MachineUsage, jobs};
-use crate::options::numbers::{Each, rounds};
+use crate::options::numbers::{each, rounds};
 use crate::options::output::{ReportArgs, Target};
 use crate::options::times::nonzero_duration;
 use crate::record::Context;
@@ -35,7 +35,7 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "PARAMETER=VALUES")]
     sweep: String,
     /// Locks, separated by commas; the others are compared with the first.
-    #[arg(long, value_name = "LOCKS", value_delimiter = ',', value_parser = Each(lock_parser()),
+    #[arg(long, value_name = "LOCKS", value_delimiter = ',', value_parser = each(lock_parser()),
           default_value = "qspinlock,pv-qspinlock")]
     locks: Vec<LockArg>,
     /// vCPUs [default: one for each CPU].

@@ -14,7 +14,7 @@ use crate::options::exit::{DONE, interrupted, watch};
 use crate::options::guests::{Guests, vcpus};
 use crate::options::lock::{LockArg, lock_parser};
 use crate::options::machine::{JobsArgs, MachineArg, MachineUsage, jobs, machine_parser};
-use crate::options::numbers::{Each, rounds};
+use crate::options::numbers::{each, rounds};
 use crate::options::output::{ReportArgs, Target};
 use crate::options::times::nonzero_duration;
 use crate::record::Context;
@@ -37,11 +37,11 @@ pub(crate) struct ValidateArgs {
     #[arg(long, value_name = "MACHINE", value_parser = machine_parser(), default_value = "sim:here")]
     against: MachineArg,
     /// Locks, separated by commas.
-    #[arg(long, value_name = "LOCKS", value_delimiter = ',', value_parser = Each(lock_parser()),
+    #[arg(long, value_name = "LOCKS", value_delimiter = ',', value_parser = each(lock_parser()),
           default_value = "tas,ticket,qspinlock,pv-qspinlock")]
     locks: Vec<LockArg>,
     /// Numbers of vCPUs, separated by commas.
-    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = Each(vcpus),
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = each(vcpus),
           default_value = "4,8,16,48")]
     vcpus: Vec<usize>,
     /// Length of each measurement, real and simulated, with unit, not counting the warm-up.
