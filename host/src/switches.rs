@@ -10,7 +10,7 @@ use perf_event::{Builder, Clock, SampleFlag, Sampler};
 use rustix::process::Pid;
 use std::io;
 
-// linux/perf_event.h.
+// linux/perf_event.h. The crate's own parser does not know PERF_RECORD_SWITCH, only that of whole CPUs.
 const PERF_RECORD_LOST: u32 = 2;
 const PERF_RECORD_SWITCH: u32 = 14;
 const MISC_SWITCH_OUT: u16 = 1 << 13;

@@ -12,6 +12,7 @@
 #![allow(unsafe_code)] // Installing a handler, which must not do all that code may do.
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::Signal;
 use std::ffi::CString;
 use std::io::{self, IsTerminal};
 use std::os::unix::ffi::OsStrExt;
@@ -19,8 +20,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 /// Signals that ask the process to end.
-const SIGNALS: [rustix::process::Signal; 2] =
-    [rustix::process::Signal::INT, rustix::process::Signal::TERM];
+const SIGNALS: [Signal; 2] = [Signal::INT, Signal::TERM];
 /// Files that may be drafts at the same time, at most.
 const MOST_DRAFTS: usize = 16;
 /// To the beginning of the line, and erase it (ECMA-48: EL): a progress bar may be there.
@@ -127,10 +127,8 @@ fn reader_is_gone() -> bool {
     // Nothing is asked for: errors are told of in any case.
     let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
     let closed = PollFlags::ERR | PollFlags::HUP;
-    matches!(
-        poll(&mut fds, Some(&rustix::time::Timespec::default())),
-        Ok(1..)
-    ) && fds[0].revents().intersects(closed)
+    let ready = poll(&mut fds, Some(&rustix::time::Timespec::default()));
+    matches!(ready, Ok(1..)) && fds[0].revents().intersects(closed)
 }
 
 /// A file that is to be removed if the process is ended at once before it is complete.
@@ -148,8 +146,8 @@ impl Draft {
         let path = path.into_raw();
         let free = |slot: &AtomicPtr<_>| {
             let null = std::ptr::null_mut();
-            let took = slot.compare_exchange(null, path, Ordering::Relaxed, Ordering::Relaxed);
-            took.is_ok()
+            slot.compare_exchange(null, path, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
         };
         Self(DRAFTS.iter().position(free))
     }

@@ -5,24 +5,23 @@ fn prefixed(value: f64) -> String {
     if !value.is_finite() {
         return format!("{value} ");
     }
-    let magnitude = value.abs();
-    // From 999.5 on, three digits round up to the next prefix.
-    for (scale, prefix) in [(1e9, "G"), (1e6, "M"), (1e3, "k")] {
-        if magnitude >= scale * 0.9995 {
-            return format!("{} {prefix}", three_digits(value / scale));
-        }
-    }
-    format!("{} ", three_digits(value))
+    scaled(value, ["G", "M", "k"]).unwrap_or_else(|| three_digits(value) + " ")
+}
+
+/// A value of a thousand or more with three digits and its prefix or unit, of those for 10^9, 10^6 and 10^3.
+fn scaled(value: f64, names: [&str; 3]) -> Option<String> {
+    // From 999.5 on, three digits round up to the next one.
+    let mut scales = [1e9, 1e6, 1e3].into_iter().zip(names);
+    let (scale, name) = scales.find(|(scale, _)| value.abs() >= scale * 0.9995)?;
+    Some(format!("{} {name}", three_digits(value / scale)))
 }
 
 fn three_digits(value: f64) -> String {
-    let magnitude = value.abs();
-    if magnitude < 9.995 && magnitude > 0.0 {
-        format!("{value:.2}")
-    } else if magnitude < 99.95 && magnitude > 0.0 {
-        format!("{value:.1}")
-    } else {
-        format!("{value:.0}")
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        ..9.995 => format!("{value:.2}"),
+        ..99.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
     }
 }
 
@@ -44,10 +43,9 @@ pub fn rates((lo, hi): (f64, f64)) -> String {
 
 /// A rate of acquisitions, of which there is none without any.
 pub fn throughput(per_second: f64) -> String {
-    if per_second > 0.0 {
-        rate(per_second)
-    } else {
-        "none".to_owned()
+    match per_second > 0.0 {
+        true => rate(per_second),
+        false => "none".to_owned(),
     }
 }
 
@@ -61,16 +59,9 @@ pub fn count(count: u64) -> String {
 
 /// A time from nanoseconds: `130 ns`, `4.10 ms`.
 pub fn time(ns: f64) -> String {
-    for (scale, unit) in [(1e9, "s"), (1e6, "ms"), (1e3, "us")] {
-        if ns.abs() >= scale * 0.9995 {
-            return format!("{} {unit}", three_digits(ns / scale));
-        }
-    }
     // Fractions of a nanosecond are beyond what is measured.
-    if ns.abs() < 100.0 && ns.fract() != 0.0 {
-        return format!("{ns:.1} ns");
-    }
-    format!("{ns:.0} ns")
+    let digits = usize::from(ns.abs() < 100.0 && ns.fract() != 0.0);
+    scaled(ns, ["s", "ms", "us"]).unwrap_or_else(|| format!("{ns:.digits$} ns"))
 }
 
 /// A whole number of nanoseconds, likewise.
@@ -167,14 +158,10 @@ mod tests {
 
     #[test]
     fn counts_and_ratios() {
-        assert_eq!(count(9_999), "9999");
-        assert_eq!(count(6_100_000), "6.10 M");
-        assert_eq!(ratio(19_934.2), "19934");
-        assert_eq!(ratio(4.2), "4.200");
-        assert_eq!(ratio(1.0), "1.000");
-        assert_eq!(ratio(0.0502), "0.0502");
-        assert_eq!(ratio(0.00005), "5.00e-5");
-        assert_eq!(ratio(f64::INFINITY), "none");
+        assert_eq!([9_999, 6_100_000].map(count), ["9999", "6.10 M"]);
+        let ratios = [19_934.2, 4.2, 1.0, 0.0502, 0.00005, f64::INFINITY].map(ratio);
+        let texts = ["19934", "4.200", "1.000", "0.0502", "5.00e-5", "none"];
+        assert_eq!(ratios, texts);
         assert_eq!(share(1, 8), "12.5 %");
         assert_eq!(share(0, 0), "-");
     }

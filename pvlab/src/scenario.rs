@@ -10,11 +10,11 @@ mod work;
 pub use bench::{Bench, BenchKind};
 pub use limits::ScenarioError;
 pub(crate) use lock::PeerUsage;
-pub use lock::{Lock, UnknownLock, split_dispatch};
+pub use lock::{Lock, UnknownLock, join_dispatch, split_dispatch};
 pub use spin::{NoThreshold, SpinThreshold};
 pub use work::{Data, Spread, WorkTime};
 
-pub use crate::machine::{Cpl, MachineKind, SIM_PREFIX, Simulated};
+pub use crate::machine::{CplChoice, MachineKind, SIM_PREFIX, Simulated};
 use crate::scenario::selection::Offered;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub struct Scenario {
     /// How vCPUs are placed on them.
     pub placement: Placement,
     /// What each vCPU does.
-    pub workload: Workload,
+    pub workload: Work,
     /// How long.
     pub length: Length,
     /// Least time before the measurement starts.
@@ -45,7 +45,7 @@ pub struct Scenario {
     /// Host threads that compete with the vCPUs for the same CPUs.
     pub noise: usize,
     /// Privilege level of the guest (KVM only).
-    pub cpl: Cpl,
+    pub cpl: CplChoice,
     /// Whether acquisitions are timed.
     pub latency: bool,
     /// Seed of every random choice.
@@ -82,10 +82,9 @@ impl Scenario {
         // Launching and stopping take about a tenth of a second.
         const AROUND: Duration = Duration::from_millis(100);
         match self.length {
-            Length::Duration(duration) if !self.machine.is_simulated() => {
-                Some(duration + self.warm_up + AROUND)
-            }
-            _ => None,
+            Length::Duration(_) if self.machine.is_simulated() => None,
+            Length::Duration(duration) => Some(duration + self.warm_up + AROUND),
+            Length::Iterations(_) => None,
         }
     }
 
@@ -102,21 +101,16 @@ impl Scenario {
             vms,
             cpus,
             placement: Placement::Pinned,
-            workload: Workload {
-                critical: WorkTime::ZERO,
-                outside: WorkTime::ZERO,
-                outside_spread: Spread::Fixed,
-                data: Data::OwnLine,
+            workload: Work {
                 locks: 1,
-                skew: 0.0,
-                mix: Mix::Exclusive,
                 contexts: 1,
+                ..Work::default()
             },
             length,
             warm_up: Duration::ZERO,
             spin_threshold: SpinThreshold::Own,
             noise: 0,
-            cpl: Cpl::Auto,
+            cpl: CplChoice::Auto,
             latency: true,
             seed: 1,
             watchdog: Duration::from_secs(10),
@@ -231,8 +225,8 @@ pub enum Placement {
 }
 
 /// What each vCPU does: take a lock, compute, release it, compute.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Workload {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Work {
     /// Length of the critical section.
     #[serde(rename = "critical_ns")]
     pub critical: WorkTime,
@@ -269,6 +263,13 @@ pub enum Mix {
     ReadShare(f64),
     /// This many vCPUs, the last, only read; the others only write.
     Readers(usize),
+}
+
+impl Work {
+    /// One turn of critical section and outside work.
+    pub(crate) fn turn(&self) -> Duration {
+        self.critical.duration() + self.outside.duration()
+    }
 }
 
 fn one() -> u32 {

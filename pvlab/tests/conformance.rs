@@ -7,7 +7,7 @@ use abi::{Counter, Params, VcpuState, Workload, phase};
 use guest::workload::conformance::SLOTS;
 use host::Notice;
 use pvlab::machine::{RunningVm, launch};
-use pvlab::scenario::{Cpl, MachineKind};
+use pvlab::scenario::{CplChoice, MachineKind};
 use pvlock::conformance::inconsistency;
 use pvlock::{LockEvent, LockKind};
 use std::time::{Duration, Instant};
@@ -66,7 +66,7 @@ fn conform(machine: MachineKind, lock: LockKind, crew: Crew) -> Result<u64, Stri
         ..Params::default()
     };
     let cpus = pvlab::host::allowed_cpus();
-    let (vm, mut events) = launch(machine, Cpl::Auto, params, vec![cpus; vcpus]).unwrap();
+    let (vm, mut events) = launch(machine, CplChoice::Auto, params, vec![cpus; vcpus]).unwrap();
     let begun = Instant::now();
     let all = |state| (0..vcpus).all(|cpu| vm.region().state(cpu).unwrap() == state);
     let mut until = |state| {

@@ -52,7 +52,7 @@ fn what_makes_no_sense_is_refused_in_one_line() {
         ("validate --set kick_us=1", "did you mean 'kick_ns'?"),
         (
             "calibrate --machine sim:here",
-            "pvlab calibrate applies only to real machines",
+            "pvlab calibrate measures a real machine, but the machine is simulated",
         ),
     ] {
         let output = pvlab(line);

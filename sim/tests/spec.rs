@@ -49,6 +49,10 @@ fn the_machines_of_the_presets_are_as_large_as_those_they_stand_for() {
 
 #[test]
 fn a_preset_that_is_written_out_reads_as_the_same() {
+    for name in presets::names() {
+        let spec = presets::find(name).unwrap();
+        assert_eq!(Spec::from_toml(&spec.to_toml().unwrap()).unwrap(), spec);
+    }
     let mut spec = preset();
     // What TOML writes otherwise than Rust does.
     spec.about = "it's \"quoted\",\u{7f} a\u{301}, \\, and\nof two lines".to_owned();

@@ -80,14 +80,16 @@ impl Limits {
         if let Some(quota) = quota.filter(|quota| *quota < cpus as f64) {
             notable.push(format!("cgroup quota {quota:.2} CPUs"));
         }
-        match (self.policy.as_deref(), self.priority) {
-            (None | Some("SCHED_OTHER"), _) => {}
-            (Some(policy), Some(priority)) => notable.push(format!("{policy} {priority}")),
-            (Some(policy), None) => notable.push(policy.to_owned()),
-        }
-        if let Some(nice) = self.nice.filter(|nice| *nice != 0) {
-            notable.push(format!("nice {nice}"));
-        }
+        let policy = self
+            .policy
+            .as_deref()
+            .filter(|policy| *policy != "SCHED_OTHER");
+        notable.extend(policy.map(|policy| match self.priority {
+            Some(priority) => format!("{policy} {priority}"),
+            None => policy.to_owned(),
+        }));
+        let nice = self.nice.filter(|nice| *nice != 0);
+        notable.extend(nice.map(|nice| format!("nice {nice}")));
         notable
     }
 }
@@ -103,10 +105,9 @@ pub fn throttled() -> Option<Duration> {
 /// and whether they are of the second version.
 fn directories(root: &Path, membership: &str, controller: &str) -> Option<(Vec<PathBuf>, bool)> {
     let entries = || {
-        membership.lines().filter_map(|line| {
-            let mut fields = line.splitn(3, ':').skip(1);
-            Some((fields.next()?, fields.next()?))
-        })
+        membership
+            .lines()
+            .filter_map(|line| line.split_once(':')?.1.split_once(':'))
     };
     let first = entries().find(|(controllers, _)| controllers.split(',').any(|c| c == controller));
     let (base, path, unified) = match first {
@@ -131,21 +132,14 @@ fn directories(root: &Path, membership: &str, controller: &str) -> Option<(Vec<P
 
 fn cgroup(root: &Path, membership: &str) -> Option<Cgroup> {
     let (cpu, unified) = directories(root, membership, "cpu")?;
-    let read = |directory: &Path, file: &str| {
-        let text = fs::read_to_string(directory.join(file)).ok()?;
-        Some(text.trim().to_owned())
-    };
+    let read = |directory: &Path, file| fs::read_to_string(directory.join(file)).ok();
     let quota = |directory: &PathBuf| {
-        let (quota, period) = if unified {
-            let text = read(directory, "cpu.max")?;
-            let (quota, period) = text.split_once(' ')?;
-            (quota.to_owned(), period.to_owned())
+        let text = if unified {
+            read(directory, "cpu.max")?
         } else {
-            (
-                read(directory, "cpu.cfs_quota_us")?,
-                read(directory, "cpu.cfs_period_us")?,
-            )
+            read(directory, "cpu.cfs_quota_us")? + &read(directory, "cpu.cfs_period_us")?
         };
+        let (quota, period) = text.trim().split_once([' ', '\n'])?;
         // "max" and -1 are no quotas.
         Some(Quota {
             quota_us: quota.parse().ok()?,
@@ -153,14 +147,14 @@ fn cgroup(root: &Path, membership: &str) -> Option<Cgroup> {
         })
     };
     let quotas = cpu.iter().filter_map(quota);
+    let sets = [
+        "cpuset.cpus.effective",
+        "cpuset.effective_cpus",
+        "cpuset.cpus",
+    ];
     let cpuset = directories(root, membership, "cpuset").and_then(|(directories, _)| {
-        [
-            "cpuset.cpus.effective",
-            "cpuset.effective_cpus",
-            "cpuset.cpus",
-        ]
-        .into_iter()
-        .find_map(|file| parse_cpu_list(&read(directories.first()?, file)?))
+        let directory = directories.first()?;
+        (sets.iter()).find_map(|file| parse_cpu_list(read(directory, *file)?.trim()))
     });
     Some(Cgroup {
         quota: quotas.min_by(|a, b| a.cpus().total_cmp(&b.cpus())),
@@ -176,10 +170,9 @@ fn throttled_in(root: &Path, membership: &str) -> Option<Duration> {
             let line = text.lines().find_map(|line| line.strip_prefix(name))?;
             line.trim().parse().ok()
         };
-        if unified {
-            field("throttled_usec ").map(Duration::from_micros)
-        } else {
-            field("throttled_time ").map(Duration::from_nanos)
+        match unified {
+            true => field("throttled_usec ").map(Duration::from_micros),
+            false => field("throttled_time ").map(Duration::from_nanos),
         }
     };
     cgroup(root, membership)?.quota?;
@@ -190,93 +183,73 @@ fn throttled_in(root: &Path, membership: &str) -> Option<Duration> {
 mod tests {
     use super::*;
 
-    /// A directory with these files, which is removed again.
-    struct Files(PathBuf);
-
-    impl Files {
-        fn new(name: &str, files: &[(&str, &str)]) -> Self {
-            let root = std::env::temp_dir().join(format!("pvlab-{}-{name}", std::process::id()));
-            for (file, text) in files {
-                let path = root.join(file);
-                fs::create_dir_all(path.parent().unwrap()).unwrap();
-                fs::write(path, text).unwrap();
-            }
-            Self(root)
+    /// A directory with these files.
+    fn directory(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (file, text) in files {
+            let path = root.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
         }
-    }
-
-    impl Drop for Files {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
+        root
     }
 
     #[test]
     fn the_tightest_quota_of_all_cgroups_around_counts() {
-        let files = Files::new(
-            "v2",
-            &[
-                ("a/cpu.max", "150000 100000\n"),
-                ("a/b/cpu.max", "max 100000\n"),
-                ("a/b/cpuset.cpus.effective", "0-1,4\n"),
-                ("a/cpu.stat", "usage_usec 7\nthrottled_usec 2500000\n"),
-                ("a/b/cpu.stat", "usage_usec 7\nthrottled_usec 0\n"),
-            ],
-        );
-        let found = cgroup(&files.0, "0::/a/b\n").unwrap();
+        let root = directory(&[
+            ("a/cpu.max", "150000 100000\n"),
+            ("a/b/cpu.max", "max 100000\n"),
+            ("a/b/cpuset.cpus.effective", "0-1,4\n"),
+            ("a/cpu.stat", "usage_usec 7\nthrottled_usec 2500000\n"),
+            ("a/b/cpu.stat", "usage_usec 7\nthrottled_usec 0\n"),
+        ]);
+        let found = cgroup(root.path(), "0::/a/b\n").unwrap();
         assert_eq!(found.quota.unwrap().cpus(), 1.5);
         assert_eq!(found.cpuset, Some(vec![0, 1, 4]));
-        let waited = throttled_in(&files.0, "0::/a/b\n");
+        let waited = throttled_in(root.path(), "0::/a/b\n");
         assert_eq!(waited, Some(Duration::from_millis(2500)));
         // A container sees its own cgroup as the root.
-        let own = cgroup(&files.0.join("a"), "0::/elsewhere\n").unwrap();
+        let own = cgroup(&root.path().join("a"), "0::/elsewhere\n").unwrap();
         assert_eq!(own.quota.unwrap().cpus(), 1.5);
     }
 
     #[test]
     fn the_first_version_has_a_hierarchy_for_each_controller() {
         let membership = "4:cpuset:/\n2:cpu,cpuacct:/job\n0::/\n";
-        let files = Files::new(
-            "v1",
-            &[
-                ("cpu,cpuacct/cpu.cfs_quota_us", "-1\n"),
-                ("cpu,cpuacct/cpu.cfs_period_us", "100000\n"),
-                ("cpu,cpuacct/job/cpu.cfs_quota_us", "50000\n"),
-                ("cpu,cpuacct/job/cpu.cfs_period_us", "100000\n"),
-                (
-                    "cpu,cpuacct/job/cpu.stat",
-                    "nr_periods 9\nthrottled_time 1500\n",
-                ),
-                ("cpuset/cpuset.cpus", "0-3\n"),
-            ],
-        );
-        let found = cgroup(&files.0, membership).unwrap();
+        let job_stat = "nr_periods 9\nthrottled_time 1500\n";
+        let root = directory(&[
+            ("cpu,cpuacct/cpu.cfs_quota_us", "-1\n"),
+            ("cpu,cpuacct/cpu.cfs_period_us", "100000\n"),
+            ("cpu,cpuacct/job/cpu.cfs_quota_us", "50000\n"),
+            ("cpu,cpuacct/job/cpu.cfs_period_us", "100000\n"),
+            ("cpu,cpuacct/job/cpu.stat", job_stat),
+            ("cpuset/cpuset.cpus", "0-3\n"),
+        ]);
+        let found = cgroup(root.path(), membership).unwrap();
         assert_eq!(found.quota.unwrap().cpus(), 0.5);
         assert_eq!(found.cpuset, Some(vec![0, 1, 2, 3]));
-        let waited = throttled_in(&files.0, membership);
+        let waited = throttled_in(root.path(), membership);
         assert_eq!(waited, Some(Duration::from_nanos(1500)));
     }
 
     #[test]
     fn no_quota_is_none_and_no_cgroup_is_unknown() {
-        let files = Files::new("none", &[("cpu.max", "max 100000\n")]);
-        let found = cgroup(&files.0, "0::/\n").unwrap();
+        let root = directory(&[("cpu.max", "max 100000\n")]);
+        let found = cgroup(root.path(), "0::/\n").unwrap();
         assert_eq!(found.quota, None);
-        assert_eq!(throttled_in(&files.0, "0::/\n"), None);
-        assert_eq!(cgroup(&files.0, ""), None);
+        assert_eq!(throttled_in(root.path(), "0::/\n"), None);
+        assert_eq!(cgroup(root.path(), ""), None);
     }
 
     #[test]
     fn what_does_not_matter_is_not_said() {
-        let quota = |quota_us| Quota {
-            quota_us,
+        let quota = Some(Quota {
+            quota_us: 200_000,
             period_us: 100_000,
-        };
+        });
+        let cpuset = None;
         let limits = Limits {
-            cgroup: Some(Cgroup {
-                quota: Some(quota(200_000)),
-                cpuset: None,
-            }),
+            cgroup: Some(Cgroup { quota, cpuset }),
             policy: Some("SCHED_OTHER".to_owned()),
             priority: None,
             nice: Some(0),

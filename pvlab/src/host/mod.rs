@@ -4,13 +4,18 @@ pub mod limits;
 
 use crate::host::limits::Limits;
 use rustix::io::Errno;
+use rustix::thread::CpuSet;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs;
 use std::path::Path;
 
+/// Where the kernel tells of CPUs.
+const CPUS: &str = "/sys/devices/system/cpu";
+
 /// What the host is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(Default))]
 pub struct Host {
     /// Release of its kernel.
     pub kernel: Option<String>,
@@ -39,6 +44,7 @@ pub struct Host {
 
 /// What the host's KVM is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(Default))]
 pub struct Kvm {
     /// Whether /dev/kvm can be opened.
     pub device: Device,
@@ -53,9 +59,11 @@ pub struct Kvm {
 
 /// State of /dev/kvm.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(Default))]
 #[serde(rename_all = "snake_case")]
 pub enum Device {
     /// It can be opened.
+    #[cfg_attr(test, default)]
     Ok,
     /// There is none.
     Absent,
@@ -92,7 +100,7 @@ impl Kvm {
 impl Host {
     /// Reads the facts.
     pub fn examine() -> Self {
-        let online = read("/sys/devices/system/cpu/online").and_then(|list| parse_cpu_list(&list));
+        let online = read(format!("{CPUS}/online")).and_then(|list| parse_cpu_list(&list));
         let allowed = allowed_cpus();
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         Self {
@@ -101,32 +109,21 @@ impl Host {
             cpu_model: cpuinfo_field(&cpuinfo, "model name").map(str::to_owned),
             thread_siblings: online.as_deref().and_then(thread_siblings),
             online_cpus: online,
-            smt: read("/sys/devices/system/cpu/smt/active").and_then(|text| match text.as_str() {
+            smt: read(format!("{CPUS}/smt/active")).and_then(|text| match text.as_str() {
                 "0" => Some(false),
                 "1" => Some(true),
                 _ => None,
             }),
-            governor: allowed.first().and_then(|cpu| {
-                read(format!(
-                    "/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor"
-                ))
-            }),
+            governor: allowed
+                .first()
+                .and_then(|cpu| read(format!("{CPUS}/cpu{cpu}/cpufreq/scaling_governor"))),
             hypervisor: cpuinfo_field(&cpuinfo, "flags")
                 .map(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor")),
             allowed_cpus: allowed,
             limits: Limits::examine(),
             kvm: Kvm {
                 device: device(),
-                vendor: ["kvm_intel", "kvm_amd", "kvm_pvm"]
-                    .into_iter()
-                    // KVM takes one vendor at a time, though several modules can be loaded while
-                    // they are being exchanged; then nothing tells which one is in charge.
-                    .filter(|module| Path::new("/sys/module").join(module).is_dir())
-                    .try_fold(None, |seen, module| match seen {
-                        None => Ok(Some(module.to_owned())),
-                        Some(_) => Err(()),
-                    })
-                    .unwrap_or(None),
+                vendor: vendor().map(str::to_owned),
                 halt_poll_ns: read("/sys/module/kvm/parameters/halt_poll_ns")
                     .and_then(|text| text.parse().ok()),
                 max_vcpus: vmm::max_vcpus().ok(),
@@ -137,10 +134,8 @@ impl Host {
 
 /// The CPUs that this process may use, in ascending order; empty if the kernel does not tell.
 pub fn allowed_cpus() -> Vec<usize> {
-    let Ok(set) = rustix::thread::sched_getaffinity(None) else {
-        return Vec::new();
-    };
-    (0..rustix::thread::CpuSet::MAX_CPU)
+    let set = rustix::thread::sched_getaffinity(None).unwrap_or(CpuSet::new());
+    (0..CpuSet::MAX_CPU)
         .filter(|&cpu| set.is_set(cpu))
         .collect()
 }
@@ -151,21 +146,14 @@ pub fn parse_cpu_list(list: &str) -> Option<Vec<usize>> {
     let number = |text: &str| text.trim().parse::<usize>().ok();
     let mut cpus = Vec::new();
     for part in list.split(',') {
-        let (range, stride) = match part.split_once(':') {
-            Some((range, stride)) => (range, Some(stride)),
-            None => (part, None),
-        };
+        let (range, stride) = part.split_once(':').unwrap_or((part, "1"));
         let (first, last) = match range.split_once('-') {
             Some((first, last)) => (number(first)?, number(last)?),
             // Of one CPU there is nothing to leave out.
-            None if stride.is_some() => return None,
-            None => (number(range)?, number(range)?),
+            None => (number(part)?, number(part)?),
         };
-        let (used, group) = match stride.map(|stride| stride.split_once('/').ok_or(stride)) {
-            None => (1, 1),
-            Some(Ok((used, group))) => (number(used)?, number(group)?),
-            Some(Err(every)) => (1, number(every)?),
-        };
+        let (used, group) = stride.split_once('/').unwrap_or(("1", stride));
+        let (used, group) = (number(used)?, number(group)?);
         // A bound far above any kernel's NR_CPUS keeps a mistyped range from filling the memory.
         if first > last || last >= 1 << 16 || used == 0 || used > group {
             return None;
@@ -184,17 +172,20 @@ pub fn format_cpu_list(cpus: &[usize]) -> String {
             _ => runs.push((cpu, cpu)),
         }
     }
-    let parts: Vec<_> = runs
+    let part = |(first, last): (usize, usize)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    runs.into_iter().map(part).collect::<Vec<_>>().join(",")
+}
+
+/// KVM takes one vendor at a time, though several modules can be loaded while they are being exchanged; then
+/// nothing tells which one is in charge.
+fn vendor() -> Option<&'static str> {
+    let mut loaded = ["kvm_intel", "kvm_amd", "kvm_pvm"]
         .into_iter()
-        .map(|(first, last)| {
-            if first == last {
-                first.to_string()
-            } else {
-                format!("{first}-{last}")
-            }
-        })
-        .collect();
-    parts.join(",")
+        .filter(|module| Path::new("/sys/module").join(module).is_dir());
+    loaded.next().filter(|_| loaded.next().is_none())
 }
 
 fn device() -> Device {
@@ -211,7 +202,7 @@ fn device() -> Device {
 fn thread_siblings(online: &[usize]) -> Option<Vec<Vec<usize>>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for cpu in online {
-        let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+        let path = format!("{CPUS}/cpu{cpu}/topology/thread_siblings_list");
         let group = parse_cpu_list(&read(path)?)?;
         if !groups.contains(&group) {
             groups.push(group);
@@ -227,11 +218,9 @@ fn read(path: impl AsRef<Path>) -> Option<String> {
 }
 
 fn cpuinfo_field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
-    cpuinfo
-        .lines()
-        .filter_map(|line| line.split_once(':'))
-        .find(|(key, _)| key.trim() == name)
-        .map(|(_, value)| value.trim())
+    let mut fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+    let field = fields.find(|(key, _)| key.trim() == name);
+    field.map(|(_, value)| value.trim())
 }
 
 #[cfg(test)]
@@ -239,22 +228,10 @@ impl Host {
     /// An x86-64 host with a /dev/kvm, of which only its CPUs are known.
     pub(crate) fn fixture(online: usize, allowed_cpus: Vec<usize>) -> Self {
         Self {
-            kernel: None,
             arch: "x86_64".into(),
-            cpu_model: None,
             online_cpus: Some((0..online).collect()),
             allowed_cpus,
-            smt: None,
-            thread_siblings: None,
-            governor: None,
-            hypervisor: None,
-            limits: Default::default(),
-            kvm: Kvm {
-                device: Device::Ok,
-                vendor: None,
-                halt_poll_ns: None,
-                max_vcpus: None,
-            },
+            ..Self::default()
         }
     }
 }
@@ -270,12 +247,8 @@ mod tests {
         assert_eq!(parse_cpu_list("0-7:2"), Some(vec![0, 2, 4, 6]));
         assert_eq!(parse_cpu_list("1-8:2/4, 9"), Some(vec![1, 2, 5, 6, 9]));
         assert_eq!(parse_cpu_list("3-3:5"), Some(vec![3]));
-        for bad in [
-            "0-7:0", "0-7:", "0-7:3/2", "0-7:0/2", "3:2", "0-7:2/", "0-7:/2", "0-7:2:2", "0,",
-        ] {
-            assert_eq!(parse_cpu_list(bad), None, "{bad}");
-        }
-        for bad in ["", "a", "3-1", "0-", "-1", "0-99999999999", "1,,2"] {
+        let bad = "0-7:0 0-7: 0-7:3/2 0-7:0/2 3:2 0-7:2/ 0-7:/2 0-7:2:2 0, a 3-1 0- -1 0-99999999999 1,,2";
+        for bad in bad.split(' ').chain([""]) {
             assert_eq!(parse_cpu_list(bad), None, "{bad}");
         }
         assert_eq!(format_cpu_list(&[0, 1, 2, 8]), "0-2,8");

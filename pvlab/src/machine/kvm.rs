@@ -7,7 +7,7 @@ use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
-use vmm::Vm;
+use vmm::{Cpl, Vm};
 
 /// Each vCPU needs a kick doorbell, a 32-bit word in one of the doorbell pages.
 #[expect(clippy::cast_possible_truncation, reason = "there are four pages")]
@@ -27,9 +27,9 @@ pub(super) const FACTS: Facts = Facts {
     start,
 };
 
-/// Privilege level of the guest.
+/// The privilege level that guests are to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Cpl {
+pub enum CplChoice {
     /// 0 if the host runs it natively, else 3.
     #[serde(rename = "auto")]
     Auto,
@@ -43,9 +43,9 @@ pub enum Cpl {
 
 fn start(plan: &Plan<'_>) -> Result<Vec<Started>, MachineError> {
     let cpl = match plan.cpl {
-        Cpl::Cpl0 => vmm::Cpl::Cpl0,
-        Cpl::Cpl3 => vmm::Cpl::Cpl3,
-        Cpl::Auto => auto_cpl()?,
+        CplChoice::Cpl0 => Cpl::Cpl0,
+        CplChoice::Cpl3 => Cpl::Cpl3,
+        CplChoice::Auto => auto_cpl()?,
     };
     let vm = |(params, affinity): &(_, Vec<_>)| {
         let (vm, notices) = Vm::start(&vmm::Config {
@@ -62,8 +62,8 @@ fn start(plan: &Plan<'_>) -> Result<Vec<Started>, MachineError> {
 ///
 /// # Errors
 /// If KVM cannot run a guest to find out.
-pub fn auto_cpl() -> Result<vmm::Cpl, MachineError> {
-    static AUTO: OnceLock<vmm::Cpl> = OnceLock::new();
+pub fn auto_cpl() -> Result<Cpl, MachineError> {
+    static AUTO: OnceLock<Cpl> = OnceLock::new();
     if let Some(cpl) = AUTO.get() {
         return Ok(*cpl);
     }
@@ -71,62 +71,47 @@ pub fn auto_cpl() -> Result<vmm::Cpl, MachineError> {
     Ok(*AUTO.get_or_init(|| cpl))
 }
 
-/// Whether each instruction of a guest at that level is emulated here.
-///
-/// # Errors
-/// As of [`auto_cpl`].
-pub fn emulates(cpl: Cpl) -> Result<bool, MachineError> {
-    Ok(cpl == Cpl::Cpl0 && auto_cpl()? == vmm::Cpl::Cpl3)
+impl CplChoice {
+    /// Whether each instruction of such a guest is emulated here.
+    ///
+    /// # Errors
+    /// As of [`auto_cpl`].
+    pub fn is_emulated(self) -> Result<bool, MachineError> {
+        Ok(self == Self::Cpl0 && auto_cpl()? == Cpl::Cpl3)
+    }
+}
+
+/// What the VM does by itself, under the same names.
+macro_rules! of_the_vm {
+    ($(fn $name:ident(&self $(, $argument:ident: $type:ty)?) -> $result:ty;)*) => {$(
+        fn $name(&self $(, $argument: $type)?) -> $result {
+            Vm::$name(self $(, $argument)?)
+        }
+    )*};
 }
 
 impl RunningVm for Vm {
-    fn region(&self) -> &Region {
-        Vm::region(self)
+    of_the_vm! {
+        fn region(&self) -> &Region;
+        fn now(&self) -> u64;
+        fn kick(&self, vcpu: usize) -> Result<(), HostError>;
+        fn tid(&self, vcpu: usize) -> Option<Pid>;
+        fn exits(&self, vcpu: usize) -> BTreeMap<String, u64>;
+        fn kvm_stats(&self, vcpu: usize) -> Option<BTreeMap<String, u64>>;
+        fn tsc_offset(&self) -> u64;
+        fn take_notes(&self, vcpu: usize) -> Vec<HostNote>;
+        fn is_halted(&self, vcpu: usize) -> bool;
     }
 
     fn khz(&self) -> u64 {
         self.tsc_khz()
     }
 
-    fn now(&self) -> u64 {
-        Vm::now(self)
-    }
-
-    fn kick(&self, vcpu: usize) -> Result<(), HostError> {
-        Vm::kick(self, vcpu)
-    }
-
-    fn tid(&self, vcpu: usize) -> Option<Pid> {
-        Vm::tid(self, vcpu)
-    }
-
-    fn exits(&self, vcpu: usize) -> BTreeMap<String, u64> {
-        Vm::exits(self, vcpu)
-    }
-
-    fn kvm_stats(&self, vcpu: usize) -> Option<BTreeMap<String, u64>> {
-        Vm::kvm_stats(self, vcpu)
-    }
-
     fn unknown(&self) -> Vec<Unknown> {
-        let mut unknown = unknown_of_threads(self);
-        unknown.extend(self.without_stats().map(|why| Unknown {
-            what: "KVM's statistics of vCPUs".to_owned(),
-            why,
-        }));
+        let mut unknown = unknown_of_threads(Vm::tid(self, 0));
+        let what = "KVM's statistics of vCPUs".to_owned();
+        unknown.extend(self.without_stats().map(|why| Unknown { what, why }));
         unknown
-    }
-
-    fn tsc_offset(&self) -> u64 {
-        Vm::tsc_offset(self)
-    }
-
-    fn take_notes(&self, vcpu: usize) -> Vec<HostNote> {
-        Vm::take_notes(self, vcpu)
-    }
-
-    fn is_halted(&self, vcpu: usize) -> bool {
-        Vm::is_halted(self, vcpu)
     }
 
     fn stop(&mut self) {
@@ -134,23 +119,23 @@ impl RunningVm for Vm {
     }
 
     fn states(&self) -> Vec<String> {
-        let registers = self.registers();
-        registers
-            .iter()
+        let state = |(vcpu, registers)| {
+            let state = if self.is_halted(vcpu) {
+                "halted"
+            } else {
+                "running"
+            };
+            let none = || "no answer: ended, or the host gives its thread no CPU".to_owned();
+            let registers: Option<_> = registers;
+            format!(
+                "{state}, {}",
+                registers.as_ref().map_or_else(none, ToString::to_string)
+            )
+        };
+        self.registers()
+            .into_iter()
             .enumerate()
-            .map(|(vcpu, registers)| {
-                let state = if self.is_halted(vcpu) {
-                    "halted"
-                } else {
-                    "running"
-                };
-                match registers {
-                    Some(registers) => format!("{state}, {registers}"),
-                    None => {
-                        format!("{state}, no answer: ended, or the host gives its thread no CPU")
-                    }
-                }
-            })
+            .map(state)
             .collect()
     }
 }

@@ -25,7 +25,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use vmm::VmmError;
 
 pub use kind::{Caution, Facts, MOST_WORD_VCPUS, MachineKind};
-pub use kvm::{Cpl, auto_cpl, emulates};
+pub use kvm::{CplChoice, auto_cpl};
 pub use noise::Noise;
 pub(crate) use simulated::NOT_MEASURED;
 pub use simulated::{SIM_PREFIX, Simulated, idle_assignment, presets, spec};
@@ -33,27 +33,16 @@ pub use threads::lock_bytes;
 
 /// Why a machine cannot run a VM, or go on with one.
 #[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+#[expect(missing_docs, reason = "their messages say what they are")]
 pub enum MachineError {
-    /// The host refuses something.
-    #[error(transparent)]
     Host(#[from] HostError),
-    /// KVM refuses something.
-    #[error(transparent)]
     Kvm(#[from] VmmError),
-    /// A region cannot be laid out or reached.
-    #[error(transparent)]
     Region(#[from] RegionError),
-    /// A vCPU cannot go on.
-    #[error(transparent)]
     Vcpu(#[from] Box<dyn Error + Send + Sync>),
-    /// A simulated machine is to be started like one of the host.
     #[error("a simulated machine is made from a preset")]
     NoPreset,
-    /// There is no such simulated machine.
-    #[error(transparent)]
     Spec(#[from] SpecError),
-    /// The simulated machine cannot have these VMs.
-    #[error(transparent)]
     Simulation(#[from] SimError),
 }
 
@@ -92,7 +81,9 @@ pub trait RunningVm {
         thread::cpu_time(self.tid(vcpu)?).ok()
     }
     /// What of its vCPUs is not known, and why.
-    fn unknown(&self) -> Vec<Unknown>;
+    fn unknown(&self) -> Vec<Unknown> {
+        unknown_of_threads(self.tid(0))
+    }
     /// Lets a vCPU run on `cpus` only.
     ///
     /// # Errors
@@ -117,13 +108,17 @@ pub trait RunningVm {
         clock::pair()
     }
     /// Exits of a vCPU to the VMM, by kind.
-    fn exits(&self, vcpu: usize) -> BTreeMap<String, u64>;
+    fn exits(&self, _vcpu: usize) -> BTreeMap<String, u64> {
+        BTreeMap::new()
+    }
     /// KVM's statistics of a vCPU; `None` if they are unknown. Without KVM there are none.
     fn kvm_stats(&self, _vcpu: usize) -> Option<BTreeMap<String, u64>> {
         Some(BTreeMap::new())
     }
     /// What to add to the host's TSC to get that of the vCPUs, modulo 2^64.
-    fn tsc_offset(&self) -> u64;
+    fn tsc_offset(&self) -> u64 {
+        0
+    }
     /// Takes away what the host has noted of a vCPU, if the VM is traced.
     fn take_notes(&self, vcpu: usize) -> Vec<HostNote>;
     /// Whether a vCPU is halted.
@@ -133,20 +128,17 @@ pub trait RunningVm {
         false
     }
     /// Ends the vCPUs wherever they are: of host threads those that wait or halt; others go on until they
-    /// do, or have done what they were told.
-    fn stop(&mut self);
+    /// do, or have done what they were told. Nothing goes on on a machine that stands still.
+    fn stop(&mut self) {}
     /// What each vCPU is doing right now, for a person.
     fn states(&self) -> Vec<String>;
 }
 
 /// What of vCPUs that are threads of this process is not known, and why.
-fn unknown_of_threads(vm: &dyn RunningVm) -> Vec<Unknown> {
-    let why = vm.tid(0).and_then(ThreadStats::unknown);
-    let unknown = why.map(|why| Unknown {
-        what: "context switches of vCPUs".to_owned(),
-        why,
-    });
-    unknown.into_iter().collect()
+fn unknown_of_threads(first: Option<Pid>) -> Vec<Unknown> {
+    let what = "context switches of vCPUs".to_owned();
+    let why = first.and_then(ThreadStats::unknown);
+    why.map(|why| Unknown { what, why }).into_iter().collect()
 }
 
 /// Context switches of a vCPU, as they are recorded.
@@ -168,7 +160,7 @@ pub type Started = (Box<dyn RunningVm>, UnboundedReceiver<Notice>);
 #[derive(Debug)]
 pub struct Plan<'a> {
     /// Privilege level, of KVM guests.
-    pub cpl: Cpl,
+    pub cpl: CplChoice,
     /// Which simulated machine, if it is one.
     pub simulated: Option<&'a Simulated>,
     /// Seed of what chance does in it.
@@ -193,7 +185,7 @@ pub fn start(kind: MachineKind, plan: &Plan<'_>) -> Result<Vec<Started>, Machine
 /// If the host cannot run it, or it is to be simulated.
 pub fn launch(
     kind: MachineKind,
-    cpl: Cpl,
+    cpl: CplChoice,
     params: Params,
     affinity: Vec<Vec<usize>>,
 ) -> Result<Started, MachineError> {

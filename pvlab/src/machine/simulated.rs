@@ -6,10 +6,10 @@
 
 use super::kind::{Caution, WORD_IS_FULL};
 use super::{
-    Facts, MOST_WORD_VCPUS, MachineError, MachineKind, Plan, RunningVm, Started, Switches, Unknown,
+    Facts, MOST_WORD_VCPUS, MachineError, MachineKind, Plan, RunningVm, Started, Switches,
 };
 use crate::ending;
-use abi::{Switch, VcpuState};
+use abi::{Params, Switch, VcpuState};
 use host::switches::SwitchError;
 use host::thread::ThreadStats;
 use host::{HostError, HostNote, Notice, Region};
@@ -129,8 +129,10 @@ fn start(plan: &Plan<'_>) -> Result<Vec<Started>, MachineError> {
     simulation.stand_still_on(ending::asked_flag());
     let (mut regions, mut notices, mut receivers) = (Vec::new(), Vec::new(), Vec::new());
     for (params, affinity) in &plan.vms {
-        let mut params = *params;
-        params.tsc_khz = KHZ;
+        let params = Params {
+            tsc_khz: KHZ,
+            ..*params
+        };
         let region = Region::in_process(&params)?;
         let config = VmConfig {
             layout: region.layout(),
@@ -239,11 +241,8 @@ impl RunningVm for OneOf {
     fn record_switches(&self, vcpu: usize) -> Option<Result<Box<dyn Switches>, SwitchError>> {
         // What was before does not count.
         self.machine.now().take_switches(self.number, vcpu);
-        Some(Ok(Box::new(Recorder {
-            machine: Rc::clone(&self.machine),
-            vm: self.number,
-            vcpu,
-        })))
+        let (machine, vm) = (Rc::clone(&self.machine), self.number);
+        Some(Ok(Box::new(Recorder { machine, vm, vcpu })))
     }
 
     fn host_now(&self) -> u64 {
@@ -257,14 +256,6 @@ impl RunningVm for OneOf {
     fn exits(&self, vcpu: usize) -> BTreeMap<String, u64> {
         let exits = self.stats(vcpu).exits.into_iter();
         exits.map(|(kind, n)| (kind.to_owned(), n)).collect()
-    }
-
-    fn unknown(&self) -> Vec<Unknown> {
-        Vec::new()
-    }
-
-    fn tsc_offset(&self) -> u64 {
-        0
     }
 
     fn take_notes(&self, vcpu: usize) -> Vec<HostNote> {
@@ -281,18 +272,15 @@ impl RunningVm for OneOf {
         self.machine.now().is_stuck(self.number)
     }
 
-    fn stop(&mut self) {}
-
     fn states(&self) -> Vec<String> {
         let simulation = self.machine.now();
         let region = &self.machine.regions[self.number];
-        (0..region.layout().vcpus())
-            .map(|vcpu| match region.state(vcpu) {
-                Ok(VcpuState::Working) => simulation.state(self.number, vcpu),
-                Ok(task) => format!("{} ({task:?})", simulation.state(self.number, vcpu)),
-                Err(e) => e.to_string(),
-            })
-            .collect()
+        let state = |vcpu| match region.state(vcpu) {
+            Ok(VcpuState::Working) => simulation.state(self.number, vcpu),
+            Ok(task) => format!("{} ({task:?})", simulation.state(self.number, vcpu)),
+            Err(e) => e.to_string(),
+        };
+        (0..region.layout().vcpus()).map(state).collect()
     }
 }
 

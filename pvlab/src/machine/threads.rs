@@ -3,9 +3,7 @@
 #![allow(unsafe_code)] // Threads find their area by address, and read the TSC.
 
 use super::kind::{Caution, WORD_IS_FULL};
-use super::{
-    Facts, MOST_WORD_VCPUS, MachineError, Plan, RunningVm, Started, Unknown, unknown_of_threads,
-};
+use super::{Facts, MOST_WORD_VCPUS, MachineError, Plan, RunningVm, Started};
 use abi::{Counter, HostStep, Params, VcpuArea, VcpuState, flags};
 use guest::machine::{Lock, VcpuAreaExt as _, area, vcpu_at};
 use guest::{Machine, workload};
@@ -18,7 +16,6 @@ use rustix::process::Pid;
 use rustix::thread::futex;
 use std::any::Any;
 use std::cell::{Cell, OnceCell};
-use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -316,18 +313,6 @@ impl RunningVm for Crew {
 
     fn tid(&self, vcpu: usize) -> Option<Pid> {
         self.targets[vcpu].tid()
-    }
-
-    fn exits(&self, _vcpu: usize) -> BTreeMap<String, u64> {
-        BTreeMap::new()
-    }
-
-    fn unknown(&self) -> Vec<Unknown> {
-        unknown_of_threads(self)
-    }
-
-    fn tsc_offset(&self) -> u64 {
-        0
     }
 
     fn take_notes(&self, vcpu: usize) -> Vec<HostNote> {

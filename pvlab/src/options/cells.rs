@@ -48,7 +48,7 @@ pub(crate) struct Cell {
     pub(crate) scenario: Scenario,
 }
 
-/// Runs the cells, at most `jobs` at the same time, and hands what came out to `each`, in the order of the
+/// Runs the cells, at most `jobs` at the same time (or as many as there can be threads), and hands what came out to `each`, in the order of the
 /// cells, until it breaks; cells that are being run by then are run to their end.
 ///
 /// What `each` is given does not depend on `jobs`, if the machine is simulated.
@@ -58,68 +58,48 @@ pub(crate) fn run_all(
     progress: &mut Progress,
     mut each: impl FnMut(usize, Result<Record, RunError>) -> ControlFlow<()>,
 ) {
-    let jobs = jobs.min(cells.len());
-    if jobs <= 1 || !at_the_same_time(cells, jobs, progress, &mut each) {
-        for (number, cell) in cells.iter().enumerate() {
-            progress.begin(cell.name.clone());
-            let result = run(cell, &mut Watcher::new(progress));
-            if each(number, result).is_break() {
-                return;
-            }
-            progress.end();
-        }
-    }
-}
-
-/// [`run_all`] on `jobs` threads, or as many as there can be. False, and nothing is done, if there can be
-/// none.
-fn at_the_same_time(
-    cells: &[Cell],
-    jobs: usize,
-    progress: &mut Progress,
-    each: &mut impl FnMut(usize, Result<Record, RunError>) -> ControlFlow<()>,
-) -> bool {
     let (next, over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let (sender, results) = mpsc::channel();
-    std::thread::scope(|scope| {
-        let mut started = 0;
-        for _ in 0..jobs {
-            let (sender, next, over) = (sender.clone(), &next, &over);
-            let thread = Builder::new().spawn_scoped(scope, move || {
-                while !over.load(Ordering::Relaxed) {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(cell) = cells.get(number) else {
-                        return;
-                    };
-                    // Nobody listens any more if it is over.
-                    let _ = sender.send((number, run(cell, &mut Silent)));
-                }
-            });
-            started += usize::from(thread.is_ok());
+    let work = |sender: mpsc::Sender<_>| {
+        while !over.load(Ordering::Relaxed) {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(cell) = cells.get(number) else {
+                return;
+            };
+            // Nobody listens any more if it is over.
+            let _ = sender.send((number, run(cell, &mut Silent)));
         }
-        if started == 0 {
-            return false;
+    };
+    std::thread::scope(|scope| {
+        let jobs = jobs.min(cells.len());
+        let mut started = 0;
+        for _ in (0..jobs).filter(|_| jobs > 1) {
+            let (sender, work) = (sender.clone(), &work);
+            let thread = Builder::new().spawn_scoped(scope, move || work(sender));
+            started += usize::from(thread.is_ok());
         }
         drop(sender);
         let mut early = BTreeMap::new();
         for (number, cell) in cells.iter().enumerate() {
             progress.begin(cell.name.clone());
-            while !early.contains_key(&number) {
+            let result = if started == 0 {
+                run(cell, &mut Watcher::new(progress))
+            } else {
                 // The threads send until all cells are done.
-                let Ok((number, result)) = results.recv() else {
-                    return true;
-                };
-                early.insert(number, result);
-            }
-            let result = early.remove(&number);
-            if result.is_none_or(|result| each(number, result).is_break()) {
+                loop {
+                    if let Some(result) = early.remove(&number) {
+                        break result;
+                    }
+                    early.extend(results.recv());
+                }
+            };
+            if each(number, result).is_break() {
                 over.store(true, Ordering::Relaxed);
-                return true;
+                return;
             }
             progress.end();
         }
-        true
-    })
+    });
 }
 
 /// [`run_all`], as far as runs are complete: their records, and whether all are.

@@ -3,7 +3,7 @@
 use super::cpus::{CpuUsage, map, placement};
 use super::effect;
 use super::error::CliError;
-use super::guests::{Guests, check_sizes};
+use super::guests::{Guests, check_vcpus};
 use super::machine::{Chosen, MachineArgs, MachineUsage, check_kvm};
 use super::numbers::{count, named, whole};
 use super::offer::OfferArgs;
@@ -12,7 +12,9 @@ use super::times::{TimeUsage, check_time, duration, nonzero_duration};
 use super::work::WorkArgs;
 use crate::host::Host;
 use crate::scenario::limits::MOST_NOISE;
-use crate::scenario::{Cpl, Length, Lock, Placement, Preempt, Scenario, SpinThreshold, VmSpec};
+use crate::scenario::{
+    CplChoice, Length, Lock, Placement, Preempt, Scenario, SpinThreshold, VmSpec,
+};
 use clap::Args;
 use std::time::Duration;
 
@@ -26,8 +28,8 @@ pub(crate) struct BaseArgs {
     #[arg(long, value_name = "TURNS|TIME|auto", value_parser = str::parse::<SpinThreshold>)]
     pub(super) spin_threshold: Option<SpinThreshold>,
     /// Privilege level of the guest: 0, 3, or 0 where the host runs it natively [default: auto].
-    #[arg(long, value_parser = named(&[("auto", Cpl::Auto), ("0", Cpl::Cpl0), ("3", Cpl::Cpl3)]))]
-    cpl: Option<Cpl>,
+    #[arg(long, value_parser = named(&[("auto", CplChoice::Auto), ("0", CplChoice::Cpl0), ("3", CplChoice::Cpl3)]))]
+    cpl: Option<CplChoice>,
     /// Seed of every random choice.
     #[arg(long, value_name = "N", default_value = "1", value_parser = whole)]
     seed: u64,
@@ -130,11 +132,10 @@ impl BaseArgs {
         let number = |vcpus: Option<usize>| vcpus.or(listed).unwrap_or(usable.vcpus * cpus.len());
         // Each lock with its vCPUs, and those of them that are VMs of the scenario.
         let (asked, present) = match guests {
-            Guests::Given(vms) => {
-                let all = 0..vms.len();
-                (vms.iter().map(|vm| (vm.lock, vm.vcpus)).collect(), all)
-            }
-            Guests::One { lock, vcpus } => (vec![(lock, number(vcpus))], 0..1),
+            Guests::Given(vms) => (
+                vms.iter().map(|vm| (vm.lock, vm.vcpus)).collect(),
+                0..vms.len(),
+            ),
             Guests::Alternatives {
                 locks,
                 first,
@@ -145,13 +146,13 @@ impl BaseArgs {
             }
         };
         let locks = self.offer.resolve(&asked, machine)?;
-        let vms: Vec<_> = present
-            .map(|i| VmSpec {
-                lock: locks[i],
-                vcpus: asked[i].1,
-            })
-            .collect();
-        check_sizes(machine, &vms)?;
+        let vm = |i: usize| VmSpec {
+            lock: locks[i],
+            vcpus: asked[i].1,
+        };
+        let vms: Vec<_> = present.map(vm).collect();
+        let facts = machine.facts();
+        check_vcpus(&vms, facts.most_vcpus, facts.why_no_more)?;
         let bare = Scenario::bare(machine, vms, cpus, length);
         let mut scenario = Scenario {
             simulated,
@@ -164,21 +165,16 @@ impl BaseArgs {
             drop_kicks: self.drop_kicks,
             ..bare
         };
-        match (listed, scenario.vcpus()) {
-            (Some(listed), vcpus) if listed != vcpus => {
-                return Err(CpuUsage::PlacementLength { listed, vcpus }.into());
-            }
-            _ => {}
+        let vcpus = scenario.vcpus();
+        if let Some(listed) = listed.filter(|listed| *listed != vcpus) {
+            return Err(CpuUsage::PlacementLength { listed, vcpus }.into());
         }
         work(&mut scenario, &locks)?;
-        let Scenario {
-            watchdog, workload, ..
-        } = scenario;
-        let turn = workload.critical.duration() + workload.outside.duration();
+        let (watchdog, turn) = (scenario.watchdog, scenario.workload.turn());
         if watchdog <= turn {
             return Err(TimeUsage::ImpatientWatchdog { watchdog, turn }.into());
         }
-        if !machine.facts().kvm && self.cpl.is_some() {
+        if !facts.kvm && self.cpl.is_some() {
             return Err(MachineUsage::CplWithoutKvm(machine.name()).into());
         }
         if let Length::Duration(duration) = length {
@@ -187,7 +183,7 @@ impl BaseArgs {
         effect::check(self, &scenario, &locks)?;
         check_time("--warm-up", scenario.warm_up, machine)?;
         // Last, so that a wrong command line is called wrong on every host alike.
-        if machine.facts().kvm {
+        if facts.kvm {
             check_kvm(machine, host, &scenario.vms)?;
         }
         Ok(Request {

@@ -52,9 +52,10 @@ pub(crate) fn placement(text: &str) -> Result<Placement, CpuUsage> {
     match text.trim() {
         "pinned" => Ok(Placement::Pinned),
         "floating" => Ok(Placement::Floating),
-        list => parse_cpu_list(list)
-            .map(Placement::Map)
-            .ok_or_else(|| CpuUsage::NoPlacement(text.to_owned())),
+        list => {
+            let map = parse_cpu_list(list).map(Placement::Map);
+            map.ok_or_else(|| CpuUsage::NoPlacement(text.to_owned()))
+        }
     }
 }
 
@@ -85,10 +86,9 @@ impl Usable {
             if cpus.is_empty() {
                 cpus.extend(self.allowed.iter().take(self.cpus));
             }
-            return match cpus.is_empty() {
-                true => Err(CpuUsage::NoCpus),
-                false => Ok(cpus),
-            };
+            return Some(cpus)
+                .filter(|cpus| !cpus.is_empty())
+                .ok_or(CpuUsage::NoCpus);
         };
         self.check("cpus", cpus)?;
         let mut numbered = cpus.iter().enumerate();
@@ -104,23 +104,23 @@ impl Usable {
 
     fn check(&self, option: &'static str, cpus: &[usize]) -> Result<(), CpuUsage> {
         for &cpu in cpus {
-            match &self.online {
-                Some(online) if !online.contains(&cpu) => {
-                    return Err(CpuUsage::NoSuchCpu {
-                        option,
-                        cpu,
-                        online: format_cpu_list(online),
-                    });
-                }
-                // An empty list means that the kernel did not tell.
-                _ if !self.allowed.is_empty() && !self.allowed.contains(&cpu) => {
-                    return Err(CpuUsage::NotAllowed {
-                        option,
-                        cpu,
-                        allowed: format_cpu_list(&self.allowed),
-                    });
-                }
-                _ => {}
+            if let Some(online) = &self.online
+                && !online.contains(&cpu)
+            {
+                let online = format_cpu_list(online);
+                return Err(CpuUsage::NoSuchCpu {
+                    option,
+                    cpu,
+                    online,
+                });
+            }
+            if !self.allowed.is_empty() && !self.allowed.contains(&cpu) {
+                let allowed = format_cpu_list(&self.allowed);
+                return Err(CpuUsage::NotAllowed {
+                    option,
+                    cpu,
+                    allowed,
+                });
             }
         }
         Ok(())

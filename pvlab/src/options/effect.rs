@@ -57,10 +57,8 @@ pub(super) fn check(args: &BaseArgs, scenario: &Scenario, locks: &[Lock]) -> Res
             return Err(NoEffect { option, why }.into());
         }
     }
-    match &scenario.simulated {
-        None => Ok(()),
-        Some(simulated) => check_assignments(simulated, &scenario.placement),
-    }
+    let simulated = scenario.simulated.as_ref();
+    simulated.map_or(Ok(()), |s| check_assignments(s, &scenario.placement))
 }
 
 /// Whether each changed parameter has an effect on the simulated machine.
@@ -69,12 +67,10 @@ pub(crate) fn check_assignments(
     placement: &Placement,
 ) -> Result<(), CliError> {
     let floating = *placement == Placement::Floating;
-    match crate::machine::idle_assignment(simulated, floating)? {
-        None => Ok(()),
-        Some((assignment, why)) => Err(NoEffect {
-            option: format!("--set {assignment}"),
-            why,
-        }
-        .into()),
-    }
+    let idle = crate::machine::idle_assignment(simulated, floating)?;
+    let Some((assignment, why)) = idle else {
+        return Ok(());
+    };
+    let option = format!("--set {assignment}");
+    Err(NoEffect { option, why }.into())
 }

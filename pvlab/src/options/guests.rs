@@ -1,9 +1,9 @@
 //! Which guests to run, and how large.
 
 use super::error::usage;
-use super::lock::{LockArg, LockParser, LockUsage, lock};
+use super::lock::{LockArg, LockUsage, lock, lock_parser};
 use super::numbers::{NumberUsage, count};
-use crate::scenario::{MachineKind, VmSpec};
+use crate::scenario::VmSpec;
 use clap::Args;
 
 /// Which guests to run.
@@ -14,7 +14,7 @@ pub(crate) struct GuestArgs {
     pub(crate) vm: Vec<VmArg>,
     /// Lock of a single guest; short for --vm lock=LOCK,vcpus=N. `auto` is what its kernel would
     /// choose; `LOCK:pointer` and `LOCK:patched` say how it is called.
-    #[arg(long, value_name = "LOCK", value_parser = LockParser)]
+    #[arg(long, value_name = "LOCK", value_parser = lock_parser())]
     pub(crate) lock: Option<LockArg>,
     /// vCPUs of a single guest [default: 4 for each CPU, or 1 on a simulated machine].
     #[arg(long, value_name = "N", value_parser = vcpus, requires = "lock")]
@@ -23,12 +23,11 @@ pub(crate) struct GuestArgs {
 
 /// What is wrong with the guests.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error(transparent)]
 pub(crate) enum GuestUsage {
     #[error("'{0}' is no guest; write lock=NAME,vcpus=N such as lock=pv-qspinlock,vcpus=4")]
     NoVm(String),
-    #[error(transparent)]
     Lock(#[from] LockUsage),
-    #[error(transparent)]
     Number(#[from] NumberUsage),
     #[error("nothing to run: give --lock NAME, or --vm lock=NAME,vcpus=N for each guest")]
     NothingToRun,
@@ -77,20 +76,12 @@ pub(crate) fn vcpus(text: &str) -> Result<usize, NumberUsage> {
 pub(crate) enum Guests {
     /// These.
     Given(Vec<VmArg>),
-    /// A single one, with four vCPUs for each CPU unless a number was given.
-    One {
-        /// Its lock.
-        lock: LockArg,
-        /// Its vCPUs.
-        vcpus: Option<usize>,
-    },
-    /// As [`Self::One`], with one after another of several locks.
+    /// A single one, with one after another of these locks, and four vCPUs for each CPU unless a number was
+    /// given.
     Alternatives {
-        /// The locks.
         locks: Vec<LockArg>,
         /// Place of the one that is in the scenario.
         first: usize,
-        /// vCPUs.
         vcpus: Option<usize>,
     },
 }
@@ -98,21 +89,25 @@ pub(crate) enum Guests {
 impl Guests {
     /// From the options.
     pub(crate) fn of(args: &GuestArgs) -> Result<Self, GuestUsage> {
-        let vcpus = args.vcpus;
         match args.lock {
-            Some(lock) => Ok(Self::One { lock, vcpus }),
+            Some(lock) => Ok(Self::one(lock, args.vcpus)),
             None if args.vm.is_empty() => Err(GuestUsage::NothingToRun),
             None => Ok(Self::Given(args.vm.clone())),
         }
     }
+
+    /// A single one.
+    pub(crate) fn one(lock: LockArg, vcpus: Option<usize>) -> Self {
+        let locks = vec![lock];
+        Self::Alternatives {
+            locks,
+            first: 0,
+            vcpus,
+        }
+    }
 }
 
-/// Whether the machine can have VMs of that size.
-pub(super) fn check_sizes(machine: MachineKind, vms: &[VmSpec]) -> Result<(), GuestUsage> {
-    let facts = machine.facts();
-    check_vcpus(vms, facts.most_vcpus, facts.why_no_more)
-}
-
+/// Whether VMs of that size can be had.
 pub(super) fn check_vcpus(
     vms: &[VmSpec],
     most: usize,

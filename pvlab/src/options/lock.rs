@@ -1,8 +1,9 @@
 //! Locks, as they are asked for.
 
-use crate::scenario::{UnknownLock, split_dispatch};
+use super::numbers::{Parser, suggesting};
+use crate::scenario::{UnknownLock, join_dispatch, split_dispatch};
 use abi::Dispatch;
-use clap::builder::{PossibleValue, TypedValueParser};
+use clap::builder::PossibleValue;
 use peers::Kind;
 use pvlock::LockKind;
 use std::fmt;
@@ -19,10 +20,8 @@ pub(crate) enum LockUsage {
 fn suggestion(name: &str) -> String {
     let name = name.to_lowercase();
     let known = Kind::all().filter(|lock| !lock.traits().control);
-    let closest = known
-        .map(|lock| (strsim::jaro_winkler(&name, lock.name()), lock.name()))
-        .max_by(|a, b| a.0.total_cmp(&b.0));
-    match closest {
+    let alike = known.map(|lock| (strsim::jaro_winkler(&name, lock.name()), lock.name()));
+    match alike.max_by(|a, b| a.0.total_cmp(&b.0)) {
         Some((likeness, name)) if likeness > 0.7 => format!("; did you mean '{name}'?"),
         _ => String::new(),
     }
@@ -51,11 +50,8 @@ impl From<LockKind> for LockArg {
 
 impl fmt::Display for LockArg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.kind.map_or(AUTO, Kind::name))?;
-        match self.dispatch {
-            Dispatch::Direct => Ok(()),
-            other => write!(f, ":{}", other.name()),
-        }
+        let name = self.kind.map_or(AUTO, Kind::name);
+        f.write_str(&join_dispatch(name, self.dispatch))
     }
 }
 
@@ -72,28 +68,15 @@ pub(crate) fn lock(text: &str) -> Result<LockArg, LockUsage> {
 }
 
 /// [`lock`] for the argument parser, with the names for shell completion.
-#[derive(Clone)]
-pub(crate) struct LockParser;
-
-impl TypedValueParser for LockParser {
-    type Value = LockArg;
-
-    fn parse_ref(
-        &self,
-        command: &clap::Command,
-        argument: Option<&clap::Arg>,
-        value: &std::ffi::OsStr,
-    ) -> Result<LockArg, clap::Error> {
-        lock.parse_ref(command, argument, value)
-    }
-
-    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+pub(crate) fn lock_parser() -> Parser<fn(&str) -> Result<LockArg, LockUsage>> {
+    suggesting(lock, || {
         let auto = PossibleValue::new(AUTO).help("what a guest's kernel would choose");
-        let locks = Kind::all().map(|lock| {
+        let known = Kind::all().map(|lock| {
+            let hidden = lock.traits().control;
             PossibleValue::new(lock.name())
                 .help(lock.summary())
-                .hide(lock.traits().control)
+                .hide(hidden)
         });
-        Some(Box::new(locks.chain([auto])))
-    }
+        known.chain([auto]).collect()
+    })
 }

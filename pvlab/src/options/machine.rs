@@ -3,12 +3,12 @@
 use super::cpus::{CpuList, CpuUsage, Usable, cpu_list};
 use super::error::{CliError, Ends, usage};
 use super::guests::check_vcpus;
-use super::numbers::count;
+use super::numbers::{Parser, count, suggesting};
 use crate::host::{Device, Host, allowed_cpus};
 use crate::human::plural;
 use crate::scenario::{MachineKind, SIM_PREFIX, Simulated, VmSpec};
 use clap::Args;
-use clap::builder::{PossibleValue, TypedValueParser};
+use clap::builder::PossibleValue;
 
 /// vCPUs for each CPU of the host, unless said otherwise.
 const OVERCOMMIT: usize = 4;
@@ -20,7 +20,7 @@ const CPUS: usize = 2;
 pub(crate) struct MachineArgs {
     /// Where vCPUs run: KVM guests, host threads, or a simulated machine ('pvlab machines' tells of them)
     /// [default: kvm where /dev/kvm works, else threads].
-    #[arg(long, value_name = "MACHINE", value_parser = MachineParser)]
+    #[arg(long, value_name = "MACHINE", value_parser = machine_parser())]
     pub(crate) machine: Option<MachineArg>,
     /// Change a parameter of the simulated machine, such as kick_ns=2us; repeat it to change several.
     #[arg(long, value_name = "PARAMETER=VALUE")]
@@ -56,9 +56,21 @@ pub(crate) enum MachineUsage {
     },
     #[error("{0} applies only to real machines, but the machine is simulated; leave it out")]
     OnlyReal(&'static str),
+    #[error(
+        "{0} measures a real machine, but the machine is simulated; use --machine kvm or --machine threads"
+    )]
+    MeasuresReal(&'static str),
 }
 
 usage!(MachineUsage);
+
+impl MachineUsage {
+    /// Of an option that real machines do not have.
+    pub(crate) fn not_simulated(option: &'static str, machine: MachineKind) -> Self {
+        let machine = machine.name();
+        Self::NotSimulated { option, machine }
+    }
+}
 
 /// KVM was asked for and cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -97,32 +109,17 @@ fn machine(text: &str) -> Result<MachineArg, MachineUsage> {
         return Ok(MachineArg::Simulated(name.to_owned()));
     }
     let found = MachineKind::of_the_host().find(|machine| machine.name() == text);
-    found
-        .map(MachineArg::OfHost)
-        .ok_or_else(|| MachineUsage::NoMachine(text.to_owned()))
+    let found = found.map(MachineArg::OfHost);
+    found.ok_or_else(|| MachineUsage::NoMachine(text.to_owned()))
 }
 
 /// Parses a machine, and knows those that there are, for help and completions.
-#[derive(Clone, Copy)]
-pub(crate) struct MachineParser;
-
-impl TypedValueParser for MachineParser {
-    type Value = MachineArg;
-
-    fn parse_ref(
-        &self,
-        command: &clap::Command,
-        argument: Option<&clap::Arg>,
-        value: &std::ffi::OsStr,
-    ) -> Result<MachineArg, clap::Error> {
-        machine.parse_ref(command, argument, value)
-    }
-
-    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let real = MachineKind::of_the_host().map(|machine| PossibleValue::new(machine.name()));
+pub(crate) fn machine_parser() -> Parser<fn(&str) -> Result<MachineArg, MachineUsage>> {
+    suggesting(machine, || {
+        let real = MachineKind::of_the_host().map(|machine| machine.name().to_owned());
         let simulated = crate::machine::presets().map(|name| format!("{SIM_PREFIX}{name}"));
-        Some(Box::new(real.chain(simulated.map(PossibleValue::new))))
-    }
+        real.chain(simulated).map(PossibleValue::new).collect()
+    })
 }
 
 /// A machine, and why it was chosen.
@@ -156,11 +153,7 @@ impl MachineArgs {
             why_not_another.unwrap_or_else(|| "as asked".to_owned())
         };
         if !self.set.is_empty() {
-            return Err(MachineUsage::NotSimulated {
-                option: "--set",
-                machine: machine.name(),
-            }
-            .into());
+            return Err(MachineUsage::not_simulated("--set", machine).into());
         }
         Ok(Chosen {
             machine,
@@ -184,18 +177,16 @@ fn choose_simulated(name: &str, set: &[String]) -> Result<Chosen, CliError> {
     };
     let spec = crate::machine::spec(&simulated)?;
     let (sockets, cores, threads) = spec.shape();
-    let mut machine_reason = format!(
-        "simulated, {}, {} each, {} each",
+    let mut machine_reason = vec![
+        "simulated".to_owned(),
         plural(sockets, "socket"),
-        plural(cores, "core"),
-        plural(threads, "thread")
-    );
-    for assignment in set {
-        machine_reason += &format!(", {assignment}");
-    }
+        plural(cores, "core") + " each",
+        plural(threads, "thread") + " each",
+    ];
+    machine_reason.extend_from_slice(set);
     Ok(Chosen {
         machine: Simulated::KIND,
-        machine_reason,
+        machine_reason: machine_reason.join(", "),
         simulated: Some(simulated),
         usable: Usable {
             online: Some((0..spec.cpus()).collect()),
@@ -212,10 +203,7 @@ pub(crate) fn jobs(asked: JobsArgs, machine: MachineKind) -> Result<usize, Machi
         (true, Some(jobs)) => Ok(jobs),
         (true, None) => Ok(allowed_cpus().len().max(1)),
         (false, None) => Ok(1),
-        (false, Some(_)) => Err(MachineUsage::NotSimulated {
-            option: "--jobs",
-            machine: machine.name(),
-        }),
+        (false, Some(_)) => Err(MachineUsage::not_simulated("--jobs", machine)),
     }
 }
 
@@ -230,12 +218,10 @@ pub(super) fn check_kvm(machine: MachineKind, host: &Host, vms: &[VmSpec]) -> Re
         let arch = host.arch.clone();
         return Err(KvmError::NotX86 { machine, arch }.into());
     }
-    if host.kvm.device != Device::Ok {
-        let device = host.kvm.device.clone();
+    let device = host.kvm.device.clone();
+    if device != Device::Ok {
         return Err(KvmError::Device { machine, device }.into());
     }
-    match host.kvm.max_vcpus {
-        Some(most) => Ok(check_vcpus(vms, most, "as this KVM gives a VM no more")?),
-        None => Ok(()),
-    }
+    let most = host.kvm.max_vcpus.unwrap_or(usize::MAX);
+    Ok(check_vcpus(vms, most, "as this KVM gives a VM no more")?)
 }

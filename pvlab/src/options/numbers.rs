@@ -31,11 +31,8 @@ pub(crate) fn positive(text: &str) -> Result<u64, NumberUsage> {
 
 /// A number of things from `least` to `most`.
 pub(crate) fn count<T: TryFrom<u64>>(text: &str, least: u64, most: u64) -> Result<T, NumberUsage> {
-    let number = if least > 0 {
-        positive(text)?
-    } else {
-        whole(text)?
-    };
+    let parse = if least > 0 { positive } else { whole };
+    let number = parse(text)?;
     let fitting = T::try_from(number).ok().filter(|_| number <= most);
     fitting.ok_or(NumberUsage::TooMany { number, most })
 }
@@ -65,11 +62,35 @@ pub(crate) fn named<T: Copy + Send + Sync>(
     })
 }
 
-/// A parser of each element of a list. Blanks around elements do not count, and no element may be missing.
+/// A parser, and what else is known of the values.
 #[derive(Clone)]
-pub(crate) struct Each<P>(pub(crate) P);
+pub(crate) struct Parser<P> {
+    parser: P,
+    /// Blanks around a value do not count, and it may not be missing.
+    in_list: bool,
+    /// What there is to choose from, if the parser does not tell; it may take more.
+    known: Option<fn() -> Vec<PossibleValue>>,
+}
 
-impl<P: TypedValueParser> TypedValueParser for Each<P> {
+/// A parser of each element of a list.
+pub(crate) fn each<P>(parser: P) -> Parser<P> {
+    Parser {
+        parser,
+        in_list: true,
+        known: None,
+    }
+}
+
+/// A parser that also knows what there is to choose from, for help and completions.
+pub(crate) fn suggesting<P>(parser: P, known: fn() -> Vec<PossibleValue>) -> Parser<P> {
+    Parser {
+        parser,
+        in_list: false,
+        known: Some(known),
+    }
+}
+
+impl<P: TypedValueParser> TypedValueParser for Parser<P> {
     type Value = P::Value;
 
     fn parse_ref(
@@ -78,17 +99,18 @@ impl<P: TypedValueParser> TypedValueParser for Each<P> {
         argument: Option<&clap::Arg>,
         value: &std::ffi::OsStr,
     ) -> Result<P::Value, clap::Error> {
-        match value.to_str().map(str::trim) {
-            Some("") => {
-                let missing = |_: &str| Err::<P::Value, _>(NumberUsage::NoElement);
-                missing.parse_ref(command, argument, value)
-            }
-            Some(element) => self.0.parse_ref(command, argument, element.as_ref()),
-            None => self.0.parse_ref(command, argument, value),
+        let element = value.to_str().filter(|_| self.in_list).map(str::trim);
+        if element == Some("") {
+            let missing = |_: &str| Err::<P::Value, _>(NumberUsage::NoElement);
+            return missing.parse_ref(command, argument, value);
         }
+        (self.parser).parse_ref(command, argument, element.map_or(value, str::as_ref))
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        self.0.possible_values()
+        match self.known {
+            Some(known) => Some(Box::new(known().into_iter())),
+            None => self.parser.possible_values(),
+        }
     }
 }

@@ -67,12 +67,12 @@ impl OfferArgs {
         machine: MachineKind,
     ) -> Result<Vec<Lock>, OfferUsage> {
         let auto = asked.iter().any(|(lock, _)| lock.kind.is_none());
-        if self.realtime_hint && !auto {
-            return Err(OfferUsage::NothingToChoose("--realtime-hint"));
-        }
-        if self.no_pv && !auto {
-            return Err(OfferUsage::NothingToChoose("--no-pv"));
-        }
+        let chosen_by = |option, given| match given && !auto {
+            true => Err(OfferUsage::NothingToChoose(option)),
+            false => Ok(()),
+        };
+        chosen_by("--realtime-hint", self.realtime_hint)?;
+        chosen_by("--no-pv", self.no_pv)?;
         let resolved = asked.iter().map(|&(lock, vcpus)| Lock {
             kind: (lock.kind).unwrap_or_else(|| self.offered().choose(vcpus).into()),
             dispatch: lock.dispatch,
@@ -82,14 +82,12 @@ impl OfferArgs {
         for lock in &resolved {
             lock.check_peer(machine.facts().peers)?;
         }
-        if self.no_pv_unhalt {
-            if let Some(&lock) = resolved.iter().find(|lock| lock.halts_while_spinning()) {
-                return Err(OfferUsage::CannotHalt(lock));
-            }
-            if !auto {
-                return Err(OfferUsage::NothingToChoose("--no-pv-unhalt"));
-            }
+        if let Some(&lock) = resolved.iter().find(|lock| lock.halts_while_spinning())
+            && self.no_pv_unhalt
+        {
+            return Err(OfferUsage::CannotHalt(lock));
         }
+        chosen_by("--no-pv-unhalt", self.no_pv_unhalt)?;
         let patched = |lock: &&Lock| lock.dispatch == Dispatch::Patched;
         match resolved.iter().find(patched) {
             Some(&lock) if !machine.facts().kvm => Err(OfferUsage::NothingToPatch {

@@ -6,6 +6,7 @@ use crate::scenario::{Preempt, Whom};
 
 /// What is wrong with a preemption.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error(transparent)]
 pub(crate) enum PreemptUsage {
     #[error(
         "'{0}' is no preemption; write holder:TIME@SHARE or next-waiter:TIME@SHARE, such as holder:5ms@1%"
@@ -13,9 +14,7 @@ pub(crate) enum PreemptUsage {
     NoPreempt(String),
     #[error("{0} is too long to hold a vCPU off its CPU; give at most 4s")]
     TooLong(String),
-    #[error(transparent)]
     Time(#[from] TimeUsage),
-    #[error(transparent)]
     Share(#[from] NumberUsage),
 }
 
@@ -28,8 +27,8 @@ pub(crate) fn preempt(text: &str) -> Result<Preempt, PreemptUsage> {
         "next-waiter" => Whom::NextWaiter,
         _ => return Err(wrong()),
     };
-    let ns = nonzero_duration(time)?.as_nanos();
-    let ns = u32::try_from(ns).map_err(|_| PreemptUsage::TooLong(time.to_owned()))?;
+    let ns = u32::try_from(nonzero_duration(time)?.as_nanos());
+    let ns = ns.map_err(|_| PreemptUsage::TooLong(time.to_owned()))?;
     let share = share(share_text)?;
     if share > 1.0 {
         return Err(wrong());

@@ -5,7 +5,7 @@ use crate::ending;
 use crate::session::{Interval, Observer};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, ErrorKind, Write};
-use std::ops::ControlFlow;
+use std::ops::ControlFlow::{self, Break, Continue};
 use std::time::{Duration, Instant};
 
 /// Steps of the bar for each run; finer than any terminal is wide.
@@ -25,10 +25,9 @@ impl Progress {
     /// A bar over `runs` runs.
     pub(crate) fn new(runs: usize, expected: Option<Duration>) -> Self {
         let runs = runs as u64;
-        let target = if terminal::may_draw() {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
+        let target = match terminal::may_draw() {
+            true => ProgressDrawTarget::stderr(),
+            false => ProgressDrawTarget::hidden(),
         };
         let bar = ProgressBar::with_draw_target(Some(runs * STEPS), target);
         if let Ok(style) = ProgressStyle::with_template("[{bar:30}] {prefix} {msg}") {
@@ -69,9 +68,7 @@ impl Progress {
     /// Counts the present run as finished.
     pub(crate) fn end(&mut self) {
         self.finished += 1;
-        self.expected = u32::try_from(self.finished)
-            .ok()
-            .map(|n| self.started.elapsed() / n);
+        self.expected = Some(self.started.elapsed().div_f64(self.finished as f64));
     }
 
     /// Writes these lines, which the bar must not be in the way of. A break if nobody will read the report.
@@ -85,11 +82,9 @@ impl Progress {
             }
         });
         match written {
-            Err(error) if error.kind() == ErrorKind::BrokenPipe && aside == Aside::Report => {
-                ControlFlow::Break(())
-            }
+            Err(e) if e.kind() == ErrorKind::BrokenPipe && aside == Aside::Report => Break(()),
             // The figures are in the report too.
-            _ => ControlFlow::Continue(()),
+            _ => Continue(()),
         }
     }
 
@@ -154,13 +149,12 @@ impl<'a, I> Watcher<'a, I> {
 impl<I> Observer<I> for Watcher<'_, I> {
     fn phase(&mut self, phase: &'static str) {
         self.phase = phase;
-        self.progress
-            .at(phase, if phase == "stopping" { 1.0 } else { 0.0 });
+        let done = if phase == "stopping" { 1.0 } else { 0.0 };
+        self.progress.at(phase, done);
     }
 
     fn interval(&mut self, interval: &I) -> ControlFlow<()> {
-        let lines = (self.lines)(interval);
-        self.progress.tell(self.aside, &lines)
+        self.progress.tell(self.aside, &(self.lines)(interval))
     }
 
     fn progress(&mut self, done: f64) {

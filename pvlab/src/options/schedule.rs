@@ -56,12 +56,12 @@ pub(crate) struct Saved {
 
 impl Saved {
     fn write(&self, outcome: Option<String>) -> Result<(), CliError> {
-        self.target.write(&to_json(&File {
+        let file = File {
             schema: SCHEMA.to_owned(),
             scenario: self.scenario.clone(),
             outcome,
-        }))?;
-        Ok(())
+        };
+        Ok(self.target.write(&to_json(&file))?)
     }
 
     /// Adds what came out; that it cannot be added does not hide that.
@@ -72,10 +72,11 @@ impl Saved {
             Ok(_) => "interrupted".to_owned(),
             Err(error) => error.to_string(),
         };
-        match (self.write(Some(outcome)), &result) {
-            (Err(unsaved), Err(_)) => complain(&format!("error: {unsaved}")),
-            (Err(unsaved), Ok(_)) => return Err(unsaved),
-            (Ok(()), _) => {}
+        if let Err(unsaved) = self.write(Some(outcome)) {
+            if result.is_ok() {
+                return Err(unsaved);
+            }
+            complain(&format!("error: {unsaved}"));
         }
         result
     }
@@ -138,19 +139,10 @@ pub(crate) fn apply(
     args: &ScheduleArgs,
     scenario: &mut Scenario,
 ) -> Result<Option<Saved>, CliError> {
-    let rules: Vec<_> = args
-        .deschedule
-        .iter()
-        .chain(&args.delay_wake)
-        .copied()
-        .collect();
+    let rules = [&*args.deschedule, &args.delay_wake].concat();
     let asked = !rules.is_empty() || args.schedule.is_some() || args.save_schedule.is_some();
     if asked && !scenario.machine.is_simulated() {
-        return Err(MachineUsage::NotSimulated {
-            option: "a schedule",
-            machine: scenario.machine.name(),
-        }
-        .into());
+        return Err(MachineUsage::not_simulated("a schedule", scenario.machine).into());
     }
     let rules = match &args.schedule {
         Some(path) => rules_for(path, scenario)?,
@@ -176,37 +168,29 @@ pub(crate) fn apply(
 
 fn check_vcpus(rules: &[Rule], scenario: &Scenario) -> Result<(), ScheduleError> {
     let vcpus = scenario.vms.iter().map(|vm| vm.vcpus).max().unwrap_or(0);
-    match rules.iter().find(|rule| rule.vcpu() as usize >= vcpus) {
-        Some(rule) => Err(ScheduleError::NoSuchVcpu {
-            vcpu: rule.vcpu(),
-            vcpus,
-        }),
+    match rules
+        .iter()
+        .map(Rule::vcpu)
+        .find(|vcpu| *vcpu as usize >= vcpus)
+    {
+        Some(vcpu) => Err(ScheduleError::NoSuchVcpu { vcpu, vcpus }),
         None => Ok(()),
     }
 }
 
 /// The scenario of a schedule file.
 pub(crate) fn read(path: &Path) -> Result<Scenario, CliError> {
-    let wrong = |why: String| {
-        CliError::from(ScheduleError::File {
-            file: path.display().to_string(),
-            why,
-        })
-    };
+    let file = || path.display().to_string();
+    let wrong = |why| CliError::from(ScheduleError::File { file: file(), why });
+    let refused = |why| CliError::from(ScheduleError::Scenario { file: file(), why });
     let text = read_text(path, LARGEST).map_err(|e| wrong(e.to_string()))?;
-    let file: File = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
-    if file.schema != SCHEMA {
-        return Err(wrong(format!("its schema is '{}'", file.schema)));
+    let saved: File = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+    if saved.schema != SCHEMA {
+        return Err(wrong(format!("its schema is '{}'", saved.schema)));
     }
-    let scenario = file.scenario;
+    let scenario = saved.scenario;
     let Some(simulated) = &scenario.simulated else {
         return Err(wrong("its machine is not a simulated one".to_owned()));
-    };
-    let refused = |why: String| {
-        CliError::from(ScheduleError::Scenario {
-            file: path.display().to_string(),
-            why,
-        })
     };
     // What the options cannot say, but an edited file can.
     scenario.check().map_err(|e| refused(e.to_string()))?;
@@ -215,10 +199,8 @@ pub(crate) fn read(path: &Path) -> Result<Scenario, CliError> {
     }
     let most = crate::machine::spec(simulated)?.cpus();
     if let Some(cpu) = scenario.cpus.iter().find(|cpu| **cpu >= most) {
-        let last = most - 1;
-        return Err(refused(format!(
-            "cpus has {cpu}: the machine has 0 to {last}"
-        )));
+        let why = format!("cpus has {cpu}: the machine has 0 to {}", most - 1);
+        return Err(refused(why));
     }
     Ok(scenario)
 }
@@ -226,10 +208,8 @@ pub(crate) fn read(path: &Path) -> Result<Scenario, CliError> {
 /// The rules in a file, if it was saved from that scenario.
 fn rules_for(path: &Path, scenario: &Scenario) -> Result<Vec<Rule>, CliError> {
     let mut theirs = read(path)?;
-    let rules = theirs
-        .simulated
-        .as_mut()
-        .map(|simulated| std::mem::take(&mut simulated.rules));
+    let simulated = theirs.simulated.as_mut();
+    let rules = simulated.map(|simulated| std::mem::take(&mut simulated.rules));
     let value = |scenario: &Scenario| serde_json::to_value(scenario).unwrap_or(Value::Null);
     if let Some((place, theirs, ours)) = difference("", &value(&theirs), &value(scenario)) {
         return Err(ScheduleError::Other {
@@ -251,14 +231,11 @@ fn difference(place: &str, a: &Value, b: &Value) -> Option<(String, String, Stri
     };
     match (a, b) {
         (Value::Object(x), Value::Object(y)) => {
-            let names = x
+            let mut names = x
                 .keys()
                 .chain(y.keys().filter(|name| !x.contains_key(*name)));
-            let get = |map: &serde_json::Map<_, _>, name: &str| {
-                map.get(name).cloned().unwrap_or(Value::Null)
-            };
-            let mut names = names;
-            names.find_map(|name| difference(&inside(name), &get(x, name), &get(y, name)))
+            // What is not there is null.
+            names.find_map(|name| difference(&inside(name), &a[name], &b[name]))
         }
         (Value::Array(x), Value::Array(y)) if x.len() == y.len() => (x.iter().zip(y).enumerate())
             .find_map(|(i, (x, y))| difference(&inside(&i.to_string()), x, y)),

@@ -5,6 +5,8 @@ use crate::scenario::{Length, MachineKind, Spread, WorkTime, whole_ns};
 use humantime::format_duration as human;
 use std::time::Duration;
 
+/// What the clock of the control thread goes by.
+const TICK: Duration = Duration::from_millis(1);
 /// Longest duration of what is measured.
 const HOUR: Duration = Duration::from_secs(3600);
 /// Longest duration of what is left to itself, over a night or a holiday.
@@ -60,29 +62,30 @@ usage!(TimeUsage);
 
 /// A duration with a unit; plain `0` needs none.
 pub(crate) fn duration(text: &str) -> Result<Duration, TimeUsage> {
-    duration_up_to(text, HOUR)
+    duration_up_to(text, HOUR, TimeUsage::TooLong)
 }
 
 /// The same of something that may go on for days.
 pub(crate) fn long_duration(text: &str) -> Result<Duration, TimeUsage> {
-    duration_up_to(text, MONTH)
+    duration_up_to(text, MONTH, TimeUsage::FarTooLong)
 }
 
-fn duration_up_to(text: &str, most: Duration) -> Result<Duration, TimeUsage> {
-    let number = text.trim().parse::<f64>();
-    if text.trim() == "0" {
+fn duration_up_to(
+    text: &str,
+    most: Duration,
+    too_long: fn(String) -> TimeUsage,
+) -> Result<Duration, TimeUsage> {
+    let time = text.trim();
+    if time == "0" {
         return Ok(Duration::ZERO);
     }
-    if number.is_ok_and(|number| number >= 0.0) {
-        return Err(TimeUsage::NoUnit(text.trim().to_owned()));
+    if time.parse::<f64>().is_ok_and(|number| number >= 0.0) {
+        return Err(TimeUsage::NoUnit(time.to_owned()));
     }
-    let duration = humantime::parse_duration(text.trim())
-        .map_err(|_| TimeUsage::NoDuration(text.to_owned()))?;
-    let text = || text.to_owned();
-    match duration {
-        long if long > most && most > HOUR => Err(TimeUsage::FarTooLong(text())),
-        long if long > most => Err(TimeUsage::TooLong(text())),
-        duration => Ok(duration),
+    match humantime::parse_duration(time) {
+        Ok(duration) if duration <= most => Ok(duration),
+        Ok(_) => Err(too_long(text.to_owned())),
+        Err(_) => Err(TimeUsage::NoDuration(text.to_owned())),
     }
 }
 
@@ -127,9 +130,7 @@ pub(crate) fn outside(text: &str) -> Result<OutsideArg, TimeUsage> {
     let (time, spread) = match text.split_once(':') {
         None => (text, Spread::Fixed),
         Some((time, "exp")) => (time, Spread::Exp),
-        Some((_, name)) => {
-            return Err(TimeUsage::NoSpread(name.to_owned()));
-        }
+        Some((_, name)) => return Err(TimeUsage::NoSpread(name.to_owned())),
     };
     let mean = work_time(time)?;
     Ok(OutsideArg { mean, spread })
@@ -160,12 +161,10 @@ pub(crate) fn long_interval(text: &str) -> Result<Duration, TimeUsage> {
 }
 
 fn at_least_a_millisecond(interval: Duration, text: &str) -> Result<Duration, TimeUsage> {
-    match interval {
-        interval if interval < Duration::from_millis(1) => {
-            Err(TimeUsage::IntervalTooShort(text.to_owned()))
-        }
-        interval => Ok(interval),
+    if interval < TICK {
+        return Err(TimeUsage::IntervalTooShort(text.to_owned()));
     }
+    Ok(interval)
 }
 
 /// How long to measure.
@@ -180,7 +179,6 @@ pub(crate) fn check_time(
     time: Duration,
     machine: MachineKind,
 ) -> Result<(), TimeUsage> {
-    const TICK: Duration = Duration::from_millis(1);
     let simulated = machine.is_simulated();
     let whole = time.subsec_nanos().is_multiple_of(TICK.subsec_nanos());
     if (!time.is_zero() && time < TICK) || (simulated && !whole) {

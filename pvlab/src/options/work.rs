@@ -1,11 +1,11 @@
-//! What guests do: how long the work is, what data it touches, who takes which lock, and how.
+//! What guests do: how long the work is, what data it touches, and how the locks are taken.
 
 use super::error::{CliError, usage};
 use super::numbers::{NumberUsage, count, named, share};
 use super::times::{OutsideArg, outside, work_time};
 use crate::machine::lock_bytes;
 use crate::scenario::limits::{MOST_LOCKS, MOST_NODES, MOST_SKEW};
-use crate::scenario::{Data, Lock, Mix, VmSpec, WorkTime, Workload};
+use crate::scenario::{Data, Lock, Mix, VmSpec, Work, WorkTime};
 use abi::{Dispatch, LOCK_BYTES_BESIDE_DATA};
 use clap::Args;
 use guest::workload::nested::MAX_CONTEXTS;
@@ -135,17 +135,15 @@ pub(crate) fn reads(text: &str) -> Result<f64, WorkUsage> {
 
 /// The exponent of a Zipf distribution.
 pub(crate) fn skew(text: &str) -> Result<f64, WorkUsage> {
-    let number = text.trim().parse::<f64>().ok();
-    number
-        .filter(|skew| (0.0..=MOST_SKEW).contains(skew))
-        .ok_or_else(|| WorkUsage::NoSkew(text.to_owned()))
+    let number = text.trim().parse().ok();
+    let skew = number.filter(|skew| (0.0..=MOST_SKEW).contains(skew));
+    skew.ok_or_else(|| WorkUsage::NoSkew(text.to_owned()))
 }
 
 pub(crate) fn contexts(text: &str) -> Result<u32, WorkUsage> {
-    let number = text.trim().parse::<u32>().ok();
-    number
-        .filter(|contexts| (1..=MAX_CONTEXTS).contains(contexts))
-        .ok_or_else(|| WorkUsage::NoContexts(text.to_owned()))
+    let number = text.trim().parse().ok();
+    let contexts = number.filter(|contexts| (1..=MAX_CONTEXTS).contains(contexts));
+    contexts.ok_or_else(|| WorkUsage::NoContexts(text.to_owned()))
 }
 
 pub(crate) fn numa_nodes(text: &str) -> Result<u32, NumberUsage> {
@@ -154,14 +152,13 @@ pub(crate) fn numa_nodes(text: &str) -> Result<u32, NumberUsage> {
 
 impl WorkArgs {
     /// The workload of `vms`, if that can be done with each of `locks`.
-    pub(super) fn workload(&self, vms: &[VmSpec], locks: &[Lock]) -> Result<Workload, CliError> {
+    pub(super) fn workload(&self, vms: &[VmSpec], locks: &[Lock]) -> Result<Work, CliError> {
         let (mix, reads) = match (self.reads, self.readers) {
             (Some(share), _) => (Mix::ReadShare(share), Some("--reads")),
             (None, Some(readers)) => (Mix::Readers(readers), Some("--readers")),
             (None, None) => (Mix::Exclusive, None),
         };
-        let sleeps = |lock: &&Lock| lock.traits().sleeps;
-        if let Some(&lock) = locks.iter().find(sleeps)
+        if let Some(&lock) = locks.iter().find(|lock| lock.traits().sleeps)
             && self.contexts > 1
         {
             return Err(WorkUsage::SleepsInInterrupt(lock).into());
@@ -179,7 +176,7 @@ impl WorkArgs {
                 return Err(WorkUsage::TooManyReaders { readers, vcpus }.into());
             }
         }
-        Ok(Workload {
+        Ok(Work {
             critical: self.critical,
             outside: self.outside.mean,
             outside_spread: self.outside.spread,
@@ -243,13 +240,8 @@ pub(crate) fn check_reads(option: &'static str, locks: &[Lock]) -> Result<(), Wo
 
 /// What to say where `option` asks for reads of a lock that has no read side.
 pub(crate) fn no_read_side(option: &'static str, lock: String) -> WorkUsage {
-    let rw = LockKind::ALL
-        .iter()
-        .filter(|kind| kind.is_rw() && !kind.traits().control);
-    let names: Vec<_> = rw.map(|kind| kind.name()).collect();
-    WorkUsage::NoReadSide {
-        option,
-        lock,
-        rw: names.join(", "),
-    }
+    let all = LockKind::ALL.iter();
+    let rw = all.filter(|kind| kind.is_rw() && !kind.traits().control);
+    let rw = rw.map(|kind| kind.name()).collect::<Vec<_>>().join(", ");
+    WorkUsage::NoReadSide { option, lock, rw }
 }

@@ -52,12 +52,7 @@ impl Draft {
         let name = target.file_name().ok_or(ErrorKind::IsADirectory)?;
         for number in 0..MOST_DRAFTS {
             let path = target.with_file_name(draft_name(name, std::process::id(), number));
-            let opened = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create_new(true)
-                .open(&path);
-            let file = match opened {
+            let file = match File::create_new(&path) {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
                 opened => opened?,
             };
@@ -99,17 +94,13 @@ impl Draft {
     /// # Errors
     /// If that cannot be; the draft is still there then.
     pub fn publish(mut self) -> Result<(), Unpublished> {
-        match self.replace() {
-            Ok(()) => {
-                self.settled = true;
-                remove_left_behind(&self.target);
-                Ok(())
-            }
-            Err(source) => Err(Unpublished {
-                source,
-                draft: self,
-            }),
+        if let Err(source) = self.replace() {
+            let draft = self;
+            return Err(Unpublished { source, draft });
         }
+        self.settled = true;
+        remove_left_behind(&self.target);
+        Ok(())
     }
 
     /// Leaves it where it is.
@@ -122,8 +113,7 @@ impl Draft {
         self.file.sync_all()?;
         let Err(error) = fs::rename(&self.path, &self.target) else {
             // The name is as durable as the file system makes it: some cannot sync a directory.
-            let directory = self.target.parent().filter(|p| !p.as_os_str().is_empty());
-            let _ = File::open(directory.unwrap_or(Path::new("."))).and_then(|d| d.sync_all());
+            let _ = File::open(directory(&self.target)).and_then(|d| d.sync_all());
             return Ok(());
         };
         // A mount point, or another's file in a sticky directory: it cannot be replaced, but written.
@@ -194,13 +184,15 @@ fn is_draft_name(draft: &OsStr, name: &OsStr) -> bool {
     whose(draft.as_bytes()).unwrap_or(false)
 }
 
+/// Where a file is.
+fn directory(file: &Path) -> &Path {
+    let parent = file.parent().filter(|parent| *parent != Path::new(""));
+    parent.unwrap_or(Path::new("."))
+}
+
 /// Removes the drafts of `target` that processes have left that were killed.
 fn remove_left_behind(target: &Path) {
-    let directory = target.parent().filter(|p| !p.as_os_str().is_empty());
-    let (Some(name), Ok(entries)) = (
-        target.file_name(),
-        fs::read_dir(directory.unwrap_or(Path::new("."))),
-    ) else {
+    let (Some(name), Ok(entries)) = (target.file_name(), fs::read_dir(directory(target))) else {
         return;
     };
     for entry in entries.flatten() {
@@ -229,10 +221,8 @@ mod tests {
         let others = scratch.path().join("trace.jsonl.pvlab-of-mine.draft");
         fs::write(&left, "half").unwrap();
         fs::write(&others, "mine").unwrap();
-        let (one, two) = (
-            Draft::create(&target).unwrap(),
-            Draft::create(&target).unwrap(),
-        );
+        let one = Draft::create(&target).unwrap();
+        let two = Draft::create(&target).unwrap();
         assert_ne!(one.path(), two.path());
         one.writer().unwrap().write_all(b"one").unwrap();
         one.publish().map_err(|u| u.source).unwrap();

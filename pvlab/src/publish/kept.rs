@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -34,10 +34,13 @@ impl fmt::Display for Kept {
 /// the user's own.
 fn directories() -> impl Iterator<Item = PathBuf> {
     let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
-    [Some(std::env::temp_dir()), std::env::current_dir().ok()]
-        .into_iter()
-        .flatten()
-        .chain(home.map(PathBuf::from))
+    let home = home.map(PathBuf::from);
+    let all = [
+        Some(std::env::temp_dir()),
+        std::env::current_dir().ok(),
+        home,
+    ];
+    all.into_iter().flatten()
 }
 
 /// Places in which something called `name` can be kept.
@@ -67,7 +70,7 @@ pub fn keep(name: &OsStr, bytes: &[u8], from_stdout: bool) -> Kept {
 }
 
 fn write(path: &PathBuf, bytes: &[u8]) -> io::Result<()> {
-    let mut file: File = OpenOptions::new().write(true).create_new(true).open(path)?;
+    let mut file = File::create_new(path)?;
     let written = file.write_all(bytes).and_then(|()| file.sync_all());
     if written.is_err() {
         // Half of it is of no use, and the other half finds its place elsewhere.

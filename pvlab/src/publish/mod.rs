@@ -34,26 +34,18 @@ const NAMELESS: &str = "report";
 
 /// Why something could not be written.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "their messages say what they are")]
 pub enum OutputError {
-    /// The file cannot be written, as was seen before anything was done.
+    /// As was seen before anything was done.
     #[error("cannot write {}: {source}; choose another file with --output", .path.display())]
-    Refused {
-        /// Its path.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// Standard output cannot be written.
+    Refused { path: PathBuf, source: io::Error },
     #[error("cannot write to standard output: {0}")]
     Stdout(#[source] io::Error),
-    /// In the end it could not be written.
+    /// In the end.
     #[error("cannot write to {name}: {source}; {kept}")]
     Lost {
-        /// Where it should have gone.
         name: String,
-        /// What the system says.
         source: io::Error,
-        /// Where it is instead.
         kept: Kept,
     },
 }
@@ -91,25 +83,22 @@ impl Target {
     }
 
     fn check_file(path: &Path) -> io::Result<Self> {
+        let stream = |file| Ok(Self::Stream(path.to_owned(), file));
         let target = match end_of_links(path)? {
             End::Descriptor(1) => return Ok(Self::Stdout),
             // Opened anew, it has a position of its own: the end is where it should be.
-            End::Descriptor(_) => {
-                let file = OpenOptions::new().append(true).open(path)?;
-                return Ok(Self::Stream(path.to_owned(), file));
-            }
+            End::Descriptor(_) => return stream(OpenOptions::new().append(true).open(path)?),
             End::File(target) => target,
         };
         let there = match fs::metadata(&target) {
             Ok(found) if found.is_dir() => return Err(ErrorKind::IsADirectory.into()),
-            Ok(found) if found.is_file() => {
+            Ok(found) => {
                 // A rename would replace even a read-only file.
-                OpenOptions::new().write(true).open(&target)?;
-                true
-            }
-            Ok(_) => {
                 let file = OpenOptions::new().write(true).open(&target)?;
-                return Ok(Self::Stream(path.to_owned(), file));
+                if !found.is_file() {
+                    return stream(file);
+                }
+                true
             }
             Err(error) if error.kind() == ErrorKind::NotFound => false,
             Err(error) => return Err(error),
@@ -164,21 +153,21 @@ impl Target {
 
     /// What to call it.
     pub fn name(&self) -> String {
-        match self {
-            Self::Stdout => "standard output".to_owned(),
-            Self::File(path) | Self::InPlace(path) | Self::Stream(path, _) => {
-                path.display().to_string()
-            }
-        }
+        let path = self.path().map(|path| path.display().to_string());
+        path.unwrap_or_else(|| "standard output".to_owned())
     }
 
     /// What a file is to be called that takes its place.
     pub fn file_name(&self) -> &OsStr {
+        let name = self.path().and_then(Path::file_name);
+        name.unwrap_or(OsStr::new(NAMELESS))
+    }
+
+    fn path(&self) -> Option<&Path> {
         match self {
-            Self::File(path) | Self::InPlace(path) | Self::Stream(path, _) => path.file_name(),
             Self::Stdout => None,
+            Self::File(path) | Self::InPlace(path) | Self::Stream(path, _) => Some(path),
         }
-        .unwrap_or(OsStr::new(NAMELESS))
     }
 }
 
@@ -211,10 +200,8 @@ fn write_stream(mut stream: impl Write, bytes: &[u8]) -> io::Result<()> {
 
 /// Whether nothing can be made in that directory, though files in it may be writable.
 fn is_forbidden(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem
-    )
+    use ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem)
 }
 
 /// What a path leads to.
@@ -238,9 +225,7 @@ fn end_of_links(path: &Path) -> io::Result<End> {
             Err(_) => return Ok(End::File(path)),
         }
     }
-    Err(io::Error::from_raw_os_error(
-        rustix::io::Errno::LOOP.raw_os_error(),
-    ))
+    Err(rustix::io::Errno::LOOP.into())
 }
 
 /// The number of the descriptor that the path names.
@@ -262,25 +247,24 @@ mod tests {
     use std::ffi::OsString;
 
     fn names(directory: &Path) -> Vec<OsString> {
-        fs::read_dir(directory)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name())
-            .collect()
+        let entries = fs::read_dir(directory).unwrap();
+        entries.map(|entry| entry.unwrap().file_name()).collect()
+    }
+
+    fn check(path: impl AsRef<Path>) -> Target {
+        Target::check(Some(path.as_ref())).unwrap()
     }
 
     #[test]
     fn a_check_leaves_nothing_and_a_write_leaves_the_file_alone() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("report.json");
-        let target = Target::check(Some(&path)).unwrap();
+        let target = check(&path);
         assert!(names(scratch.path()).is_empty());
         target.write("all of it\n").unwrap();
         assert_eq!(names(scratch.path()), ["report.json"]);
         assert_eq!(fs::read_to_string(&path).unwrap(), "all of it\n");
-        Target::check(Some(&path))
-            .unwrap()
-            .write("again\n")
-            .unwrap();
+        check(&path).write("again\n").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "again\n");
     }
 
@@ -290,7 +274,7 @@ mod tests {
         let (file, link) = (scratch.path().join("file"), scratch.path().join("link"));
         std::os::unix::fs::symlink("file", &link).unwrap();
         for text in ["new", "newer"] {
-            Target::check(Some(&link)).unwrap().write(text).unwrap();
+            check(&link).write(text).unwrap();
             assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
             assert_eq!(fs::read_to_string(&file).unwrap(), text);
         }
@@ -307,8 +291,9 @@ mod tests {
             scratch.path().join("no/such/file"),
             scratch.path().join(".."),
         ] {
+            let refused = Target::check(Some(&path));
             assert!(
-                matches!(Target::check(Some(&path)), Err(OutputError::Refused { .. })),
+                matches!(refused, Err(OutputError::Refused { .. })),
                 "{path:?}"
             );
         }
@@ -317,7 +302,7 @@ mod tests {
 
     #[test]
     fn devices_are_written_straight_through() {
-        let target = Target::check(Some(Path::new("/dev/null"))).unwrap();
+        let target = check("/dev/null");
         assert!(matches!(target, Target::Stream(..)));
         target.write("gone").unwrap();
     }
@@ -325,13 +310,12 @@ mod tests {
     #[test]
     fn a_dash_and_dev_stdout_are_standard_output_and_a_descriptor_is_appended_to() {
         for name in ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
-            assert!(Target::check(Some(Path::new(name))).unwrap().is_stdout());
+            assert!(check(name).is_stdout());
         }
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"before ").unwrap();
         let number = std::os::fd::AsRawFd::as_raw_fd(&file);
-        let target = Target::check(Some(&PathBuf::from(format!("/dev/fd/{number}")))).unwrap();
-        target.write("after").unwrap();
+        check(format!("/dev/fd/{number}")).write("after").unwrap();
         let mut text = String::new();
         io::Seek::rewind(&mut file).unwrap();
         io::Read::read_to_string(&mut file, &mut text).unwrap();
@@ -345,11 +329,9 @@ mod tests {
         let path = scratch.path().join("private");
         fs::write(&path, "old").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-        Target::check(Some(&path)).unwrap().write("new").unwrap();
-        assert_eq!(
-            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
-            0o600
-        );
+        check(&path).write("new").unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
     }
 
     #[test]
@@ -357,7 +339,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let directory = scratch.path().join("there");
         fs::create_dir(&directory).unwrap();
-        let target = Target::check(Some(&directory.join("report.json"))).unwrap();
+        let target = check(directory.join("report.json"));
         fs::remove_dir(&directory).unwrap();
         let error = target.write("measured").unwrap_err();
         let OutputError::Lost {

@@ -98,7 +98,14 @@ impl<'a, R: 'a> Columns<'a, R> {
 
     /// Without the cell of that title.
     pub(crate) fn without(mut self, title: &str) -> Self {
-        self.cells.retain(|(is, _)| is != title);
+        let place = self.cells.iter().position(|(is, _)| is == title);
+        if let Some(place) = place {
+            drop(self.cells.remove(place));
+            self.left.retain(|left| *left != place);
+            for left in self.left.iter_mut().filter(|left| **left > place) {
+                *left -= 1;
+            }
+        }
         self
     }
 
@@ -190,6 +197,14 @@ mod tests {
         ];
         let text = "lock,wait_ns,twice\n\"a,b\",1,2\n\"say \"\"hi\"\"\",,\nc,,\n";
         assert_eq!(columns().csv(rows), text);
+    }
+
+    #[test]
+    fn words_stay_on_the_left_without_a_cell_before_them() {
+        let left = |without| columns().without(without).table("", []).left;
+        assert_eq!(left("wait"), [0, 1]);
+        assert_eq!(left("note"), [0]);
+        assert_eq!(left("nothing of that name"), [0, 2]);
     }
 
     #[test]

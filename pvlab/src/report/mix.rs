@@ -7,13 +7,13 @@ use super::lock::{LockRow, fairness, waits};
 use crate::figures::{Side, Summary, WaitNs};
 use crate::human::{count, listed, or_dash, plural, rate, share, throughput};
 use crate::record::VcpuRecord;
-use crate::scenario::{Mix, Scenario, Workload};
+use crate::scenario::{Mix, Scenario, Work};
 use abi::Counter;
 use pvlock::LockEvent;
 
 /// The locks and who takes them, as asked for.
 pub(crate) fn asked(scenario: &Scenario) -> String {
-    let Workload {
+    let Work {
         locks,
         skew,
         mix,

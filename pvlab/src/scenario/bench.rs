@@ -1,6 +1,7 @@
 //! The microbenchmarks, as parts of a scenario.
 
 use super::MachineKind;
+use abi::Workload;
 use guest::workload::{futex_hash, pipe};
 use pvlock::LockKind;
 use serde::{Deserialize, Serialize};
@@ -37,14 +38,19 @@ impl BenchKind {
     /// Every microbenchmark.
     pub const ALL: [Self; 4] = [Self::RwsemBench, Self::FutexHash, Self::LockPi, Self::Pipe];
 
+    /// Its name, the guest's workload, and the lock that the kernel has in that place.
+    const fn facts(self) -> (&'static str, Workload, LockKind) {
+        match self {
+            Self::RwsemBench => ("rwsem-bench", Workload::RwsemBench, LockKind::Rwsem),
+            Self::FutexHash => ("futex-hash", Workload::FutexHash, LockKind::QSpinLock),
+            Self::LockPi => ("lock-pi", Workload::LockPi, LockKind::Mutex),
+            Self::Pipe => ("pipe", Workload::Pipe, LockKind::Mutex),
+        }
+    }
+
     /// The name, as users write it.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::RwsemBench => "rwsem-bench",
-            Self::FutexHash => "futex-hash",
-            Self::LockPi => "lock-pi",
-            Self::Pipe => "pipe",
-        }
+        self.facts().0
     }
 
     /// What it is, in lines for its help.
@@ -71,21 +77,12 @@ impl BenchKind {
 
     /// The lock that the kernel has in that place.
     pub const fn default_lock(self) -> LockKind {
-        match self {
-            Self::RwsemBench => LockKind::Rwsem,
-            Self::FutexHash => LockKind::QSpinLock,
-            Self::LockPi | Self::Pipe => LockKind::Mutex,
-        }
+        self.facts().2
     }
 
     /// The guest's workload.
-    pub const fn workload(self) -> abi::Workload {
-        match self {
-            Self::RwsemBench => abi::Workload::RwsemBench,
-            Self::FutexHash => abi::Workload::FutexHash,
-            Self::LockPi => abi::Workload::LockPi,
-            Self::Pipe => abi::Workload::Pipe,
-        }
+    pub const fn workload(self) -> Workload {
+        self.facts().1
     }
 
     /// Lock slots that it needs.

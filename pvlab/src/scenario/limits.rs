@@ -4,7 +4,8 @@
 //! the names that its fields have in JSON (`docs/json.md`). Nothing runs that has not been.
 
 use super::{
-    BenchKind, Cpl, Data, Length, Mix, Scenario, SpinThreshold, Torture, VmSpec, Workload, whole_ns,
+    Bench, BenchKind, CplChoice, Data, Length, Mix, Scenario, Simulated, SpinThreshold, Torture,
+    VmSpec, whole_ns,
 };
 use crate::machine::lock_bytes;
 use abi::{Dispatch, LOCK_BYTES_BESIDE_DATA, MAX_TASKS};
@@ -53,6 +54,9 @@ pub struct ScenarioError {
     pub limit: String,
 }
 
+const READ_SHARE: &str = "workload.mix.read_share";
+const READERS: &str = "workload.mix.readers";
+
 type Checked = Result<(), ScenarioError>;
 
 fn fault(field: impl Into<String>, value: impl Display, limit: impl Into<String>) -> ScenarioError {
@@ -91,40 +95,41 @@ impl Scenario {
         if let SpinThreshold::Time(time) = self.spin_threshold {
             within("spin_threshold", whole_ns(time), 1, 1_000_000_000)?;
         }
-        let fewest = self.vms.iter().map(|vm| vm.vcpus).min().unwrap_or(0);
-        let nodes = u32::try_from(fewest).unwrap_or(u32::MAX).min(MOST_NODES);
+        let nodes = u32::try_from(self.fewest_vcpus()).unwrap_or(u32::MAX);
+        let nodes = nodes.min(MOST_NODES);
         within("numa_nodes", self.numa_nodes, 1, nodes)?;
         if let Some(preempt) = self.preempt {
             within("preempt.ns", preempt.ns, 1, u32::MAX)?;
             within("preempt.share", preempt.share, 0.0, 1.0)?;
         }
-        let demanded = self.preempt.is_some()
-            || (self.simulated.as_ref()).is_some_and(|simulated| !simulated.rules.is_empty());
+        let ruled = |simulated: &Simulated| !simulated.rules.is_empty();
+        let demanded = self.preempt.is_some() || self.simulated.as_ref().is_some_and(ruled);
         if demanded && (self.torture.is_some() || self.bench.is_some()) {
             let limit = "torture and microbenchmarks have no preemption on demand";
             return Err(fault("preempt or simulated.rules", "there", limit));
         }
         match (self.torture, self.bench) {
             (Some(torture), None) => self.check_torture(torture),
-            (None, Some(_)) => self.check_bench(),
-            (None, None) => self.check_workload(&self.workload),
+            (None, Some(bench)) => self.check_bench(bench),
+            (None, None) => self.check_workload(),
             (Some(_), Some(_)) => Err(fault("bench", "there", "a lock under torture has none")),
         }
     }
 
+    /// Of a VM.
+    fn fewest_vcpus(&self) -> usize {
+        self.vms.iter().map(|vm| vm.vcpus).min().unwrap_or(0)
+    }
+
     fn check_machine(&self) -> Checked {
-        let simulated = self.machine.is_simulated();
-        match &self.simulated {
-            Some(_) if !simulated => {
-                let limit = "only the machine 'sim' has that";
-                return Err(fault("simulated", "there", limit));
-            }
-            None if simulated => {
-                return Err(fault("simulated", "missing", "the machine is 'sim'"));
-            }
-            _ => {}
+        let (found, limit) = match self.simulated {
+            Some(_) => ("there", "only the machine 'sim' has that"),
+            None => ("missing", "the machine is 'sim'"),
+        };
+        if self.machine.is_simulated() != self.simulated.is_some() {
+            return Err(fault("simulated", found, limit));
         }
-        if !self.machine.facts().kvm && self.cpl != Cpl::Auto {
+        if !self.machine.facts().kvm && self.cpl != CplChoice::Auto {
             return Err(fault("cpl", "given", "the machine has no KVM guests"));
         }
         Ok(())
@@ -135,19 +140,15 @@ impl Scenario {
             return Ok(());
         };
         let most = self.vms.iter().map(|vm| vm.vcpus).max().unwrap_or(0);
-        within(
-            "the number of simulated.rules",
-            simulated.rules.len(),
-            0,
-            MOST_RULES,
-        )?;
+        let last = u32::try_from(most.saturating_sub(1)).unwrap_or(u32::MAX);
+        let rules = simulated.rules.len();
+        within("the number of simulated.rules", rules, 0, MOST_RULES)?;
         for (i, rule) in simulated.rules.iter().enumerate() {
             let (kind, number) = match rule {
                 Rule::DescheduleHolder { .. } => ("deschedule_holder", "section"),
                 Rule::DelayWake { .. } => ("delay_wake", "wake"),
             };
             let field = |name: &str| format!("simulated.rules.{i}.{kind}.{name}");
-            let last = u32::try_from(most.saturating_sub(1)).unwrap_or(u32::MAX);
             within(&field("vcpu"), rule.vcpu(), 0, last)?;
             within(&field(number), rule.number(), 1, u64::MAX)?;
             within(&field("ns"), rule.ns(), 1, whole_ns(LONGEST_PIECE))?;
@@ -205,13 +206,11 @@ impl Scenario {
             Length::Iterations(n) => within("length.iterations", n, 1, MOST_ITERATIONS)?,
         }
         no_longer("warm_up_ns", self.warm_up, LONGEST_PIECE)?;
-        let Workload {
-            critical, outside, ..
-        } = self.workload;
+        let (critical, outside) = (self.workload.critical, self.workload.outside);
         no_longer("workload.critical_ns", critical.duration(), LONGEST_PIECE)?;
         no_longer("workload.outside_ns", outside.duration(), LONGEST_PIECE)?;
         no_longer("watchdog_ns", self.watchdog, LONGEST_RUN)?;
-        let turn = critical.duration() + outside.duration();
+        let turn = self.workload.turn();
         if self.watchdog <= turn {
             let limit = "it must be longer than one turn of critical section and outside work";
             return Err(fault("watchdog_ns", whole_ns(self.watchdog), limit));
@@ -234,7 +233,8 @@ impl Scenario {
         }
     }
 
-    fn check_workload(&self, workload: &Workload) -> Checked {
+    fn check_workload(&self) -> Checked {
+        let workload = &self.workload;
         within("workload.locks", workload.locks, 1, MOST_LOCKS)?;
         within("workload.skew", workload.skew, 0.0, MOST_SKEW)?;
         within("workload.contexts", workload.contexts, 1, MAX_CONTEXTS)?;
@@ -253,21 +253,12 @@ impl Scenario {
                 return Err(fault("workload.data", "same-line", limit));
             }
         }
-        match workload.mix {
-            Mix::Exclusive => Ok(()),
-            Mix::ReadShare(share) => {
-                within("workload.mix.read_share", share, 0.0, 1.0)?;
-                self.check_reads("workload.mix.read_share", share)
-            }
-            Mix::Readers(readers) => {
-                let fewest = self.vms.iter().map(|vm| vm.vcpus).min().unwrap_or(0);
-                within("workload.mix.readers", readers, 0, fewest)?;
-                self.check_reads("workload.mix.readers", readers)
-            }
-        }
-    }
-
-    fn check_reads(&self, field: &str, value: impl Display) -> Checked {
+        self.check_mix(self.fewest_vcpus())?;
+        let (field, value) = match workload.mix {
+            Mix::Exclusive => return Ok(()),
+            Mix::ReadShare(share) => (READ_SHARE, share.to_string()),
+            Mix::Readers(readers) => (READERS, readers.to_string()),
+        };
         let read = |vm: &&VmSpec| vm.lock.kind.is_rw() && vm.lock.dispatch == Dispatch::Direct;
         match self.vms.iter().find(|vm| !read(vm)) {
             Some(vm) => Err(fault(field, value, format!("'{}' cannot be read", vm.lock))),
@@ -275,51 +266,42 @@ impl Scenario {
         }
     }
 
+    fn check_mix(&self, most_readers: usize) -> Checked {
+        match self.workload.mix {
+            Mix::Exclusive => Ok(()),
+            Mix::ReadShare(share) => within(READ_SHARE, share, 0.0, 1.0),
+            Mix::Readers(readers) => within(READERS, readers, 0, most_readers),
+        }
+    }
+
     fn check_torture(&self, torture: Torture) -> Checked {
-        no_longer("torture.long_hold_ns", torture.long_hold, LONGEST_PIECE)?;
-        no_longer(
-            "torture.acquire_limit_ns",
-            torture.acquire_limit,
-            LONGEST_RUN,
-        )?;
-        no_longer("torture.stutter_ns", torture.stutter, LONGEST_RUN)?;
-        let shuffle = torture.shuffle_interval;
-        no_longer("torture.shuffle_interval_ns", shuffle, LONGEST_RUN)?;
+        for (name, time, most) in [
+            ("long_hold_ns", torture.long_hold, LONGEST_PIECE),
+            ("acquire_limit_ns", torture.acquire_limit, LONGEST_RUN),
+            ("stutter_ns", torture.stutter, LONGEST_RUN),
+            ("shuffle_interval_ns", torture.shuffle_interval, LONGEST_RUN),
+        ] {
+            no_longer(&format!("torture.{name}"), time, most)?;
+        }
         let nested = torture.nested_locks;
         within("torture.nested_locks", nested, 0, MOST_NESTED)?;
-        within(
-            "workload.locks",
-            self.workload.locks,
-            1 + nested,
-            1 + nested,
-        )?;
+        let locks = 1 + nested;
+        within("workload.locks", self.workload.locks, locks, locks)?;
         if self.watchdog <= torture.long_hold {
             let limit = "it must be longer than a long hold";
             return Err(fault("watchdog_ns", whole_ns(self.watchdog), limit));
         }
-        if let Mix::Readers(readers) = self.workload.mix {
-            let fewest = self.vms.iter().map(|vm| vm.vcpus).min().unwrap_or(0);
-            within("workload.mix.readers", readers, 0, fewest)?;
-        }
-        Ok(())
+        self.check_mix(self.fewest_vcpus())
     }
 
-    fn check_bench(&self) -> Checked {
-        let Some(bench) = self.bench else {
-            return Ok(());
-        };
-        let fewest = self.vms.iter().map(|vm| vm.vcpus).min().unwrap_or(1);
+    fn check_bench(&self, bench: Bench) -> Checked {
         let tasks = self.machine.facts().tasks;
-        let most = fewest * if tasks { MAX_TASKS } else { 1 };
+        let most = self.fewest_vcpus() * if tasks { MAX_TASKS } else { 1 };
         within("bench.threads", bench.threads, 1, most)?;
         if bench.workload == BenchKind::Pipe && !bench.threads.is_multiple_of(2) {
             return Err(fault("bench.threads", bench.threads, "pipes take pairs"));
         }
-        match self.workload.mix {
-            Mix::Exclusive => {}
-            Mix::ReadShare(share) => within("workload.mix.read_share", share, 0.0, 1.0)?,
-            Mix::Readers(readers) => within("workload.mix.readers", readers, 0, bench.threads)?,
-        }
+        self.check_mix(bench.threads)?;
         within("bench.pauses", bench.pauses, 0, MOST_PAUSES)?;
         for vm in &self.vms {
             let locks = bench.workload.locks(vm.vcpus, bench.threads);

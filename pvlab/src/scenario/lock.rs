@@ -80,10 +80,7 @@ impl PartialEq<LockKind> for Lock {
 impl fmt::Display for Lock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let auto = if self.auto { "auto=" } else { "" };
-        match self.dispatch {
-            Dispatch::Direct => f.pad(&format!("{auto}{}", self.kind)),
-            other => f.pad(&format!("{auto}{}:{}", self.kind, other.name())),
-        }
+        f.pad(&(auto.to_owned() + &join_dispatch(self.kind.name(), self.dispatch)))
     }
 }
 
@@ -122,17 +119,23 @@ impl FromStr for Lock {
     type Err = UnknownLock;
 
     fn from_str(text: &str) -> Result<Self, UnknownLock> {
-        let (auto, text) = match text.strip_prefix("auto=") {
-            Some(text) => (true, text),
-            None => (false, text),
-        };
-        let (name, dispatch) = split_dispatch(text)?;
+        let chosen = text.strip_prefix("auto=");
+        let (name, dispatch) = split_dispatch(chosen.unwrap_or(text))?;
         let kind = Kind::from_name(name).ok_or_else(|| UnknownLock::Kind(name.to_owned()))?;
+        let auto = chosen.is_some();
         Ok(Self {
             kind,
             dispatch,
             auto,
         })
+    }
+}
+
+/// A lock's name with the way to call it, as [`split_dispatch`] takes them apart.
+pub fn join_dispatch(name: &str, way: Dispatch) -> String {
+    match way {
+        Dispatch::Direct => name.to_owned(),
+        other => format!("{name}:{}", other.name()),
     }
 }
 

@@ -10,7 +10,7 @@
 //! | is not offered halts that a kick ends (PV unhalt)  | `virt-tas`     |
 //! | else                                               | `pv-qspinlock` |
 
-use crate::scenario::{Lock, Scenario};
+use crate::scenario::{Lock, Scenario, VmSpec};
 use pvlock::LockKind;
 use serde::{Deserialize, Serialize};
 
@@ -43,19 +43,19 @@ impl Offered {
 
     /// The choice, and why.
     fn decide(self, vcpus: usize) -> (LockKind, String) {
-        let native = LockKind::QSpinLock;
-        if self.realtime_hint {
-            (native, "real-time hint".to_owned())
+        let (lock, why) = if self.realtime_hint {
+            (LockKind::QSpinLock, "real-time hint")
         } else if vcpus == 1 {
-            (native, "1 vCPU".to_owned())
+            (LockKind::QSpinLock, "1 vCPU")
         } else if !self.pv {
-            (native, "--no-pv".to_owned())
+            (LockKind::QSpinLock, "--no-pv")
         } else if !self.pv_unhalt {
-            (LockKind::VirtTas, "no pv unhalt".to_owned())
+            (LockKind::VirtTas, "no pv unhalt")
         } else {
             let why = format!("pv unhalt is offered, {vcpus} vCPUs");
-            (LockKind::PvQSpinLock, why)
-        }
+            return (LockKind::PvQSpinLock, why);
+        };
+        (lock, why.to_owned())
     }
 }
 
@@ -76,13 +76,13 @@ impl SlowPath {
     /// That of `lock`, in a VM of `vcpus` vCPUs of `scenario`.
     pub fn of(scenario: &Scenario, lock: Lock, vcpus: usize) -> Self {
         let traits = lock.traits();
+        let algorithm = Lock {
+            auto: false,
+            ..lock
+        };
         Self {
             lock: lock.name(),
-            algorithm: Lock {
-                auto: false,
-                ..lock
-            }
-            .name(),
+            algorithm: algorithm.name(),
             waiters: match (traits.halts, traits.yields) {
                 _ if traits.control => "are not to be relied on",
                 _ if traits.sleeps => "spin, then sleep",
@@ -100,33 +100,28 @@ impl SlowPath {
 
     /// Those of the scenario's VMs.
     pub fn of_vms(scenario: &Scenario) -> Vec<Self> {
-        let vms = scenario.vms.iter();
-        vms.map(|vm| Self::of(scenario, vm.lock, vm.vcpus))
-            .collect()
+        let of = |vm: &VmSpec| Self::of(scenario, vm.lock, vm.vcpus);
+        scenario.vms.iter().map(of).collect()
     }
 
     /// What to tell people: a line for each, numbered if they are of several VMs.
     pub fn lines(paths: &[Self]) -> Vec<String> {
-        let number = |i: usize| match paths.len() {
-            1 => String::new(),
-            _ => format!("VM {i} "),
-        };
+        if let [path] = paths {
+            return vec![path.to_string()];
+        }
         let numbered = paths.iter().enumerate();
-        numbered
-            .map(|(i, path)| format!("{}{path}", number(i)))
-            .collect()
+        numbered.map(|(i, path)| format!("VM {i} {path}")).collect()
     }
 }
 
 impl std::fmt::Display for SlowPath {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self {
-            algorithm,
-            waiters,
-            why,
-            ..
-        } = self;
-        write!(f, "slow path: {algorithm}, waiters {waiters} ({why})")
+        let (waiters, why) = (self.waiters, &self.why);
+        write!(
+            f,
+            "slow path: {}, waiters {waiters} ({why})",
+            self.algorithm
+        )
     }
 }
 
@@ -136,29 +131,24 @@ mod tests {
 
     #[test]
     fn the_choice_follows_the_order_of_a_guest_kernel() {
+        use LockKind::{PvQSpinLock, QSpinLock, VirtTas};
+        let offered = |pv_unhalt, realtime_hint, pv| Offered {
+            pv_unhalt,
+            realtime_hint,
+            pv,
+        };
+        let none = offered(false, false, true);
+        let no_pv = offered(false, false, false);
+        let realtime = offered(false, true, true);
         let all = Offered::default();
-        let none = Offered {
-            pv_unhalt: false,
-            ..all
-        };
-        let no_pv = Offered { pv: false, ..none };
-        let realtime = Offered {
-            realtime_hint: true,
-            ..none
-        };
         for (offered, vcpus, lock, why) in [
-            (
-                all,
-                8,
-                LockKind::PvQSpinLock,
-                "pv unhalt is offered, 8 vCPUs",
-            ),
-            (none, 8, LockKind::VirtTas, "no pv unhalt"),
-            (none, 1, LockKind::QSpinLock, "1 vCPU"),
-            (no_pv, 8, LockKind::QSpinLock, "--no-pv"),
-            (no_pv, 1, LockKind::QSpinLock, "1 vCPU"),
-            (realtime, 1, LockKind::QSpinLock, "real-time hint"),
-            (realtime, 8, LockKind::QSpinLock, "real-time hint"),
+            (all, 8, PvQSpinLock, "pv unhalt is offered, 8 vCPUs"),
+            (none, 8, VirtTas, "no pv unhalt"),
+            (none, 1, QSpinLock, "1 vCPU"),
+            (no_pv, 8, QSpinLock, "--no-pv"),
+            (no_pv, 1, QSpinLock, "1 vCPU"),
+            (realtime, 1, QSpinLock, "real-time hint"),
+            (realtime, 8, QSpinLock, "real-time hint"),
         ] {
             assert_eq!(offered.decide(vcpus), (lock, why.to_owned()));
         }

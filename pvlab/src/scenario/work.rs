@@ -68,7 +68,7 @@ impl<'de> Deserialize<'de> for WorkTime {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let ns = f64::deserialize(d)?;
         if !(ns.is_finite() && ns >= 0.0) {
-            let wrong = format!("a length of work is 0 ns or more, not {ns}");
+            let wrong = format_args!("a length of work is 0 ns or more, not {ns}");
             return Err(serde::de::Error::custom(wrong));
         }
         // More than there can be is the most: how long it may be, limits of scenarios say.
@@ -132,7 +132,7 @@ impl Data {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::Workload;
+    use crate::scenario::Work;
 
     #[test]
     fn whole_nanoseconds_are_whole_numbers_and_fractions_survive() {
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn scenarios_of_before_are_still_read() {
         let before = r#"{"critical_ns": 130, "outside_ns": 1000, "locks": 1}"#;
-        let workload: Workload = serde_json::from_str(before).unwrap();
+        let workload: Work = serde_json::from_str(before).unwrap();
         assert_eq!(workload.critical, WorkTime::from_ns(130));
         assert_eq!(workload.outside_spread, Spread::Fixed);
         assert_eq!(workload.data, Data::OwnLine);
@@ -158,12 +158,12 @@ mod tests {
             (&again["critical_ns"], &again["outside_ns"]),
             (&130.into(), &1000.into())
         );
-        let random = Workload {
+        let random = Work {
             outside_spread: Spread::Exp,
             data: Data::None,
             ..workload
         };
         let text = serde_json::to_string(&random).unwrap();
-        assert_eq!(serde_json::from_str::<Workload>(&text).unwrap(), random);
+        assert_eq!(serde_json::from_str::<Work>(&text).unwrap(), random);
     }
 }

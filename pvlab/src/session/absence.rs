@@ -91,25 +91,19 @@ impl Absences {
             return None;
         }
         let now = Moment::now();
-        let Some(last) = self.last else {
-            self.last = Some(now);
-            return None;
-        };
-        if now.boot.saturating_sub(last.boot) < LEAST_BETWEEN {
-            return None;
-        }
-        self.last = Some(now);
+        let last = *self.last.get_or_insert(now);
         let passed = Passed {
             monotonic: now.monotonic.saturating_sub(last.monotonic),
             boot: now.boot.saturating_sub(last.boot),
             cpu: now.cpu.saturating_sub(last.cpu),
             continued: now.continued != last.continued,
         };
-        tracing::trace!(
-            ?passed,
-            rate = self.rate,
-            "looked whether anybody was there"
-        );
+        if passed.boot < LEAST_BETWEEN {
+            return None;
+        }
+        self.last = Some(now);
+        let rate = self.rate;
+        tracing::trace!(?passed, rate, "looked whether anybody was there");
         let Some((lost, cause)) = passed.absence(self.rate, self.cpus) else {
             let rate = passed.cpu.as_secs_f64() / passed.monotonic.as_secs_f64();
             self.rate = f64::midpoint(self.rate, rate.min(self.cpus));
@@ -162,7 +156,8 @@ impl Absences {
     }
 }
 
-fn ticks(time: Duration, khz: u64) -> u64 {
+/// A time in ticks at `khz`.
+pub(super) fn ticks(time: Duration, khz: u64) -> u64 {
     u64::try_from(time.as_nanos() * u128::from(khz) / 1_000_000).unwrap_or(u64::MAX)
 }
 
@@ -178,7 +173,7 @@ impl Moment {
     }
 }
 
-fn read(clock: ClockId) -> Duration {
+pub(super) fn read(clock: ClockId) -> Duration {
     // Of these clocks none is before its beginning.
     clock_gettime(clock).try_into().unwrap_or_default()
 }
@@ -198,7 +193,8 @@ impl Passed {
     fn absence(self, rate: f64, cpus: f64) -> Option<(Duration, Cause)> {
         // A process that is told to go on had been stopped: how often it got a CPU before does not matter.
         let rate = if self.continued { cpus } else { rate };
-        let present = if rate >= LEAST_RATE {
+        let known = rate >= LEAST_RATE;
+        let present = if known {
             self.cpu.div_f64(rate)
         } else {
             self.monotonic
@@ -235,21 +231,21 @@ mod tests {
         }
     }
 
+    fn continued(monotonic: u64, cpu: u64) -> Passed {
+        Passed {
+            continued: true,
+            ..passed(monotonic, cpu)
+        }
+    }
+
     #[test]
     fn a_stop_and_a_stolen_cpu_are_told_from_each_other() {
         let stolen = passed(2_100, 200);
         assert_eq!(stolen.absence(2.0, 2.0), Some((ms(2_000), Cause::NoCpu)));
-        let stopped = Passed {
-            continued: true,
-            ..stolen
-        };
+        let stopped = continued(2_100, 200);
         assert_eq!(stopped.absence(2.0, 2.0), Some((ms(2_000), Cause::Stopped)));
         // Told to go on, though it had never stopped.
-        let idle = Passed {
-            continued: true,
-            ..passed(120, 240)
-        };
-        assert_eq!(idle.absence(2.0, 2.0), None);
+        assert_eq!(continued(120, 240).absence(2.0, 2.0), None);
     }
 
     #[test]
@@ -258,10 +254,8 @@ mod tests {
             boot: ms(5_100),
             ..passed(100, 200)
         };
-        assert_eq!(
-            suspended.absence(2.0, 2.0),
-            Some((Duration::ZERO, Cause::Suspended))
-        );
+        let found = Some((Duration::ZERO, Cause::Suspended));
+        assert_eq!(suspended.absence(2.0, 2.0), found);
     }
 
     #[test]
@@ -272,10 +266,7 @@ mod tests {
         assert_eq!(passed(3_000, 300).absence(0.1, 2.0), None);
         // Nobody used a CPU before either: nothing can be said, unless it was told to go on.
         assert_eq!(passed(3_000, 0).absence(0.0, 2.0), None);
-        let stopped = Passed {
-            continued: true,
-            ..passed(3_000, 0)
-        };
+        let stopped = continued(3_000, 0);
         assert_eq!(stopped.absence(0.0, 2.0), Some((ms(2_900), Cause::Stopped)));
         // A busy host, which gave them less than before.
         assert_eq!(passed(900, 300).absence(2.0, 2.0), None);
@@ -293,9 +284,8 @@ mod tests {
             present: 100,
             absent: 2_000,
         });
-        let until: Vec<_> = [900, 1_050, 1_100, 2_100, 5_000]
-            .map(|ticks| absences.ticks_until(ticks))
-            .into();
+        let looks = [900, 1_050, 1_100, 2_100, 5_000];
+        let until = looks.map(|ticks| absences.ticks_until(ticks));
         assert_eq!(until, [0, 0, 0, 1_000, 2_000]);
         // At 1 kHz; the measurement began at 600.
         let recorded = absences.recorded(600, 1);

@@ -4,7 +4,6 @@ use super::RunError;
 use super::run::{POLL, Run};
 use super::snapshot::to_f64;
 use super::spinning::spinning;
-use crate::machine::emulates;
 use crate::record::{Calibration, Spinning};
 use crate::scenario::Scenario;
 use abi::{Costs, phase};
@@ -17,9 +16,7 @@ impl Run<'_> {
             // Nor is it known then how long a turn takes: they spin as long as Linux does.
             return Ok(());
         }
-        let Some(first) = self.vms.first() else {
-            return Ok(());
-        };
+        let first = &self.vms[0];
         first.machine.region().set_phase(phase::CALIBRATE)?;
         first.machine.kick(0)?;
         let mut found = None;
@@ -45,7 +42,7 @@ impl Run<'_> {
     /// KVM's emulator does not know all that would take. vCPUs find out for themselves how long a unit takes.
     fn is_emulated(&self) -> Result<bool, RunError> {
         let Scenario { machine, cpl, .. } = self.scenario;
-        Ok(machine.facts().kvm && emulates(*cpl)?)
+        Ok(machine.facts().kvm && cpl.is_emulated()?)
     }
 }
 

@@ -3,10 +3,10 @@
 use super::RunError;
 use super::control::with_control;
 use super::run::POLL;
+use super::snapshot::{ns, percentile};
 use super::vms::Vms;
 use crate::machine::{self, MachineKind, RunningVm};
-use crate::scenario::Cpl;
-use abi::hist::bucket_values;
+use crate::scenario::CplChoice;
 use abi::{Params, VcpuState, Workload, phase};
 use guest::workload::{probe, relay};
 use serde::Serialize;
@@ -19,16 +19,12 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Why there are no figures.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CostError {
-    /// A VM failed.
     #[error(transparent)]
     Run(RunError),
-    /// A measurement did not come to its end.
     #[error("the measurement of halts and kicks on machine '{0}' did not end within {1} s")]
     Endless(&'static str, u64),
-    /// It was asked to end.
     #[error("interrupted")]
     Interrupted,
-    /// A guest ended before its time.
     #[error("a throw-away guest ended unexpectedly: {0}")]
     Ended(String),
 }
@@ -70,7 +66,7 @@ pub(crate) struct Costs {
 }
 
 /// A distribution in short.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct Cost {
     /// Median, ns; `None` of no trials.
     pub p50_ns: Option<u64>,
@@ -95,7 +91,7 @@ pub(crate) fn throw_away<T>(
     let measured = with_control(machine, |control| {
         control.carry_out(async |mut signalled| {
             let launched = Instant::now();
-            let vm = machine::launch(machine, Cpl::Auto, params, affinity)?;
+            let vm = machine::launch(machine, CplChoice::Auto, params, affinity)?;
             let mut vms = Vms::new(launched, vec![vm]);
             let course = timeout(PATIENCE, async {
                 vms.come_to(VcpuState::Ready).await?;
@@ -139,8 +135,8 @@ pub(crate) fn costs(machine: MachineKind, cpus: [usize; 2]) -> Result<Costs, Cos
             kick_halted: cost(vm, 0, probe::HIST_KICK_HALTED)?,
             kick_to_run: cost(vm, 1, probe::HIST_KICK_TO_RUN)?,
             yield_to: cost(vm, 0, probe::HIST_YIELD)?,
-            task_wake: Cost::NONE,
-            task_wake_to_run: Cost::NONE,
+            task_wake: Cost::default(),
+            task_wake_to_run: Cost::default(),
         })
     })?;
     let (task_wake, task_wake_to_run) = of_tasks(machine, cpus, 1)?;
@@ -167,10 +163,8 @@ pub(crate) fn of_tasks(
     };
     let vcpus = if tasks > 1 { &cpus[..1] } else { &cpus[..] };
     throw_away(machine, params, vcpus, None, |vm| {
-        Ok((
-            cost(vm, 0, relay::HIST_WAKER)?,
-            cost(vm, 0, relay::HIST_WAKE)?,
-        ))
+        let waker = cost(vm, 0, relay::HIST_WAKER)?;
+        Ok((waker, cost(vm, 0, relay::HIST_WAKE)?))
     })
 }
 
@@ -179,29 +173,13 @@ fn cost(vm: &dyn RunningVm, vcpu: usize, hist: usize) -> Result<Cost, RunError> 
 }
 
 impl Cost {
-    /// Of no trials.
-    const NONE: Self = Self {
-        p50_ns: None,
-        p99_ns: None,
-        trials: 0,
-    };
-
     /// Percentiles of a histogram in ticks, as ns: the upper bounds of the buckets they fall into.
     fn of(buckets: &[u64], khz: u64) -> Self {
-        let trials: u64 = buckets.iter().sum();
-        let percentile = |percent: u64| {
-            let mut seen = 0;
-            let bucket = buckets.iter().position(|n| {
-                seen += n;
-                trials > 0 && seen * 100 >= trials * percent
-            });
-            let ticks = *bucket_values(bucket?).end();
-            Some(ticks.saturating_mul(1_000_000) / khz.max(1))
-        };
+        let end = |percent| Some(ns(*percentile(buckets, percent)?.end(), khz));
         Self {
-            p50_ns: percentile(50),
-            p99_ns: percentile(99),
-            trials,
+            p50_ns: end(50),
+            p99_ns: end(99),
+            trials: buckets.iter().sum(),
         }
     }
 }

@@ -76,16 +76,11 @@ impl Counted {
                 since: if word(since)? == before { before } else { 0 },
             })
         };
-        let writes = side(
-            abi::HIST_WAIT,
-            offset_of!(VcpuArea, wait_max),
-            offset_of!(VcpuArea, wait_since),
-        )?;
-        let reads = side(
-            abi::HIST_READ_WAIT,
-            offset_of!(VcpuArea, read_wait_max),
-            offset_of!(VcpuArea, read_wait_since),
-        )?;
+        let longest = offset_of!(VcpuArea, wait_max);
+        let writes = side(abi::HIST_WAIT, longest, offset_of!(VcpuArea, wait_since))?;
+        let longest = offset_of!(VcpuArea, read_wait_max);
+        let since = offset_of!(VcpuArea, read_wait_since);
+        let reads = side(abi::HIST_READ_WAIT, longest, since)?;
         let mut counters = vm.region().counters(vcpu)?;
         if kinds.timed {
             counters[Counter::Acquisitions.index()] = writes.ended() + reads.ended();
@@ -136,21 +131,14 @@ impl Counted {
         if kinds.spins {
             limit(&mut gained);
         }
-        let counters = Counter::all().map(|counter| {
-            let n = gained[counter.index()];
-            (counter.name().to_owned(), n)
-        });
+        let counters = Counter::all().map(|c| (c.name().to_owned(), gained[c.index()]));
         let counters = counters.filter(|&(_, n)| n > 0).collect();
-        let waits = kinds
-            .timed
-            .then(|| self.writes.waits_until(&to.writes, to.at, khz));
-        let read_waits = kinds
-            .timed
-            .then(|| self.reads.waits_until(&to.reads, to.at, khz));
+        let waits = |from: &Side, side: &Side| from.waits_until(side, to.at, khz);
+        let read = kinds.timed && kinds.reads;
         Figures {
             counters,
-            waits,
-            read_waits: read_waits.filter(|_| kinds.reads),
+            waits: kinds.timed.then(|| waits(&self.writes, &to.writes)),
+            read_waits: read.then(|| waits(&self.reads, &to.reads)),
         }
     }
 
@@ -191,11 +179,8 @@ impl Side {
         // waits may be of another interval: the histogram decides.
         let longest = buckets.last().map_or(0, |&(bucket, _)| {
             let values = bucket_values(bucket.into());
-            if values.contains(&to.longest) {
-                to.longest
-            } else {
-                *values.end()
-            }
+            let longest = Some(to.longest).filter(|longest| values.contains(longest));
+            longest.unwrap_or(*values.end())
         });
         let cut_off = (to.since != 0).then(|| ns(at.saturating_sub(to.since), khz));
         Waits {

@@ -16,51 +16,35 @@ const SHOWN: usize = 64;
 
 /// Why a run yielded nothing.
 #[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+#[expect(missing_docs, reason = "their messages say what they are")]
 pub enum RunError {
-    /// Ctrl-C came before there was anything to report.
     #[error("interrupted before the measurement started")]
     Interrupted,
-    /// The control plane could not be set up.
     #[error("cannot set up the control plane: {}{}", .0, remedy(.0.raw_os_error()))]
     Control(#[source] io::Error),
     /// How long waiters are to spin could not be found out.
     #[error("--spin-threshold auto: {0}; give a number of turns, or a time such as 20us")]
     Threshold(String),
-    /// The noise could not be started.
     #[error("cannot start the noise threads: {}{}", .0, remedy(.0.raw_os_error()))]
     Noise(#[source] io::Error),
-    /// Real-time scheduling was refused.
     #[error(
         "the host refuses real-time scheduling (SCHED_FIFO): {0}; it takes CAP_SYS_NICE, or leave out --writer-fifo"
     )]
     Fifo(#[source] io::Error),
-    /// A vCPU's thread could not be moved or made less important.
     #[error("cannot set how a vCPU's thread is scheduled: {0}")]
     Scheduling(#[source] io::Error),
-    /// There can be no such run.
     #[error("this cannot be run: {0}")]
     Scenario(#[from] ScenarioError),
-    /// A machine failed.
-    #[error(transparent)]
     Machine(#[from] MachineError),
-    /// The region could not be read.
-    #[error(transparent)]
     Region(#[from] RegionError),
-    /// The trace could not be collected.
-    #[error(transparent)]
     Trace(#[from] CollectError),
-    /// A guest panicked.
     #[error("the guest of VM {vm} panicked on vCPU {vcpu}: {message}")]
     Panicked {
-        /// The VM.
         vm: usize,
-        /// Its vCPU.
         vcpu: usize,
-        /// The guest's message.
         message: String,
     },
-    /// A VM makes no progress.
-    #[error(transparent)]
     Stuck(#[from] Box<Stuck>),
 }
 
@@ -85,20 +69,16 @@ impl RunError {
 /// A VM that makes no progress, with everything that may tell why.
 #[derive(Debug, thiserror::Error)]
 pub struct Stuck {
-    /// The VM's number.
-    pub vm: usize,
-    /// What it is.
-    pub spec: VmSpec,
+    vm: usize,
+    spec: VmSpec,
     /// How long it had made no acquisition.
-    pub silent_for: Duration,
-    /// Acquisitions until then.
-    pub acquisitions: u64,
-    /// Times a lock was seen not to exclude.
-    pub violations: u64,
-    /// vCPUs that are halted.
-    pub halted: usize,
-    /// vCPUs that have ended.
-    pub ended: usize,
+    silent_for: Duration,
+    /// Until then.
+    acquisitions: u64,
+    violations: u64,
+    /// vCPUs that are halted, and that have ended.
+    halted: usize,
+    ended: usize,
     /// A line for each lock in use.
     locks: Vec<String>,
     /// What each vCPU is doing, and its places in queues.
@@ -115,13 +95,14 @@ impl Stuck {
         holder: &str,
     ) -> Result<Self, RegionError> {
         let region = machine.region();
-        let (mut halted, mut ended) = (0, 0);
+        let (mut halted, mut ended, mut violations) = (0, 0, 0);
         for vcpu in 0..region.layout().vcpus() {
             match region.state(vcpu)? {
                 VcpuState::Done => ended += 1,
                 _ if machine.is_halted(vcpu) => halted += 1,
                 _ => {}
             }
+            violations += region.counters(vcpu)?[Counter::Violations.index()];
         }
         // The queue first: taking the registers disturbs it.
         let mut locks = Vec::new();
@@ -139,36 +120,29 @@ impl Stuck {
                 "lock {i}: {word:#010x} ({word_state}), {inside}, {entries} entries"
             ));
         }
-        let mut vcpus = Vec::new();
-        let states = machine.states();
-        for (vcpu, state) in states.into_iter().enumerate() {
-            vcpus.push((state, region.queue_nodes(vcpu)?));
-        }
-        let mut violations = 0;
-        for vcpu in 0..region.layout().vcpus() {
-            violations += region.counters(vcpu)?[Counter::Violations.index()];
-        }
-        let acquisitions = region.acquisitions()?;
+        let states = machine.states().into_iter().enumerate();
+        let vcpus = states.map(|(vcpu, state)| Ok((state, region.queue_nodes(vcpu)?)));
         Ok(Self {
             vm,
             spec,
             silent_for,
-            acquisitions,
+            acquisitions: region.acquisitions()?,
             violations,
             halted,
             ended,
             locks,
-            vcpus,
+            vcpus: vcpus.collect::<Result<_, RegionError>>()?,
         })
     }
 }
 
 fn describe(node: &QueueNode, halts: bool) -> String {
     let mut text = if node.head {
-        "head of the queue".to_owned()
+        "head of the queue"
     } else {
-        "queued".to_owned()
-    };
+        "queued"
+    }
+    .to_owned();
     if halts {
         text += match node.state {
             pv::RUNNING => ", spinning",
@@ -186,33 +160,33 @@ fn describe(node: &QueueNode, halts: bool) -> String {
 
 impl fmt::Display for Stuck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let VmSpec { lock, vcpus } = self.spec;
+        let (silent_s, before) = (self.silent_for.as_secs_f64(), self.acquisitions);
         write!(
             f,
-            "VM {} ({}, {} vCPUs) has made no acquisition for {:.1} s, after {} of them: it is stuck",
-            self.vm,
-            self.spec.lock,
-            self.spec.vcpus,
-            self.silent_for.as_secs_f64(),
-            self.acquisitions
+            "VM {} ({lock}, {vcpus} vCPUs) has made no acquisition ",
+            self.vm
+        )?;
+        write!(
+            f,
+            "for {silent_s:.1} s, after {before} of them: it is stuck"
         )?;
         if self.halted > 0 && self.halted + self.ended == self.spec.vcpus {
             let who = match self.ended {
                 0 => "all vCPUs",
                 _ => "all vCPUs that have not ended",
             };
+            let lost = "a wake-up was lost";
             write!(
                 f,
-                "\n  a wake-up was lost: {who} are halted and nobody is left to kick them"
+                "\n  {lost}: {who} are halted and nobody is left to kick them"
             )?;
         } else if self.halted > 0 {
             write!(f, "\n  {} vCPUs are halted, the others run", self.halted)?;
         }
-        if self.violations > 0 {
-            write!(
-                f,
-                "\n  mutual exclusion was broken {} times",
-                self.violations
-            )?;
+        let violations = self.violations;
+        if violations > 0 {
+            write!(f, "\n  mutual exclusion was broken {violations} times")?;
         }
         if self.locks.is_empty() {
             write!(f, "\n  all locks are free")?;

@@ -50,9 +50,7 @@ impl Intervals {
         live: Vec<Option<LiveVm>>,
         observer: &mut dyn Observer,
     ) -> Result<ControlFlow<()>, RegionError> {
-        let Some(vm) = vms.first() else {
-            return Ok(ControlFlow::Continue(()));
-        };
+        let vm = &vms[0];
         let at = vm.machine.now();
         let so_far = vms.iter().enumerate().map(|(number, vm)| {
             let from = self.from.get(number).map(Vec::as_slice);
@@ -77,13 +75,7 @@ impl Intervals {
             reason = "2^53 ticks are weeks"
         )]
         let length = (record.measured_s * to_f64(machine.khz()) * 1e3).round() as u64;
-        let whole = record.vms.iter().map(|vm| IntervalVm {
-            acquisitions: vm.whole(Counter::Acquisitions),
-            contended: vm.whole(Counter::Lock(LockEvent::Contended)),
-            halts: vm.whole(Counter::Halts),
-            kicks: vm.whole(Counter::Kicks),
-            spurious: vm.whole(Counter::Lock(LockEvent::PvSpuriousWakeup)),
-        });
+        let whole = (record.vms.iter()).map(|vm| IntervalVm::of(|counter| vm.whole(counter)));
         let absent = absences.ticks_until(u64::MAX);
         let end = (self.start + length + absent).max(self.last);
         // It is over in any case.
@@ -117,6 +109,16 @@ impl Intervals {
 }
 
 impl IntervalVm {
+    fn of(count: impl Fn(Counter) -> u64) -> Self {
+        Self {
+            acquisitions: count(Counter::Acquisitions),
+            contended: count(Counter::Lock(LockEvent::Contended)),
+            halts: count(Counter::Halts),
+            kicks: count(Counter::Kicks),
+            spurious: count(Counter::Lock(LockEvent::PvSpuriousWakeup)),
+        }
+    }
+
     fn since(&self, earlier: &Self) -> Self {
         Self {
             acquisitions: self.acquisitions.saturating_sub(earlier.acquisitions),
@@ -146,12 +148,5 @@ fn so_far(vm: &dyn RunningVm, from: Option<&[Counted]>) -> Result<IntervalVm, Re
             sums.iter_mut().zip(done).for_each(|(sum, n)| *sum += n);
         }
     }
-    let total = |counter: Counter| sums[counter.index()];
-    Ok(IntervalVm {
-        acquisitions: total(Counter::Acquisitions),
-        contended: total(Counter::Lock(LockEvent::Contended)),
-        halts: total(Counter::Halts),
-        kicks: total(Counter::Kicks),
-        spurious: total(Counter::Lock(LockEvent::PvSpuriousWakeup)),
-    })
+    Ok(IntervalVm::of(|counter| sums[counter.index()]))
 }

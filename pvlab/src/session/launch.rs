@@ -16,12 +16,14 @@ pub(super) fn start(
     scenario: &Scenario,
     trace_records: usize,
 ) -> Result<Vec<Started>, MachineError> {
-    let mut vcpus = 0..;
+    let cpus = |vcpu| match scenario.cpu_of(vcpu) {
+        Some(cpu) => vec![cpu],
+        None => scenario.cpus.clone(),
+    };
+    let mut affinity = (0..).map(cpus);
     let vms = scenario.vms.iter().map(|&spec| {
-        let numbers = vcpus.by_ref().take(spec.vcpus);
-        let cpus = |vcpu| scenario.cpu_of(vcpu).map(|cpu| vec![cpu]);
-        let affinity = numbers.map(|vcpu| cpus(vcpu).unwrap_or_else(|| scenario.cpus.clone()));
-        (params(scenario, spec, trace_records), affinity.collect())
+        let affinity = affinity.by_ref().take(spec.vcpus).collect();
+        (params(scenario, spec, trace_records), affinity)
     });
     let plan = Plan {
         cpl: scenario.cpl,
@@ -52,6 +54,7 @@ fn params(scenario: &Scenario, spec: VmSpec, trace_records: usize) -> Params {
         Mix::ReadShare(share) => (0, share),
         Mix::Readers(readers) => (readers, 0.0),
     };
+    let random_mix = scenario.bench.is_some_and(|bench| bench.random_mix);
     let (critical_ns, critical_ps) = workload.critical.parts();
     let (outside_ns, outside_ps) = workload.outside.parts();
     let timed_spin = !matches!(
@@ -77,7 +80,8 @@ fn params(scenario: &Scenario, spec: VmSpec, trace_records: usize) -> Params {
             | flag(workload.skew > 0.0, flags::SKEWED)
             | flag(workload.outside_spread == Spread::Exp, flags::OUTSIDE_EXP)
             | flag(!scenario.vcpu_is_preempted, flags::NO_VCPU_IS_PREEMPTED)
-            | flag(timed_spin, flags::TURN),
+            | flag(timed_spin, flags::TURN)
+            | flag(random_mix, flags::RANDOM_MIX),
         readers: readers as u64,
         read_share: share_of_2_32(read_share),
         numa_nodes: scenario.numa_nodes.into(),
@@ -106,12 +110,6 @@ fn bench_params(bench: Bench, scenario: &Scenario, params: Params) -> Params {
         threads: bench.threads as u64,
         tasks: bench.tasks(scenario.machine, vcpus) as u64,
         pauses: bench.pauses,
-        flags: params.flags
-            | if bench.random_mix {
-                flags::RANDOM_MIX
-            } else {
-                0
-            },
         ..params
     }
 }

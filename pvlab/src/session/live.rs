@@ -15,8 +15,8 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// What the live view knows of the vCPUs of all VMs.
 pub(super) struct Live {
-    vcpus: Vec<Seen>,
-    refused: Option<String>,
+    /// `None`: the host does not let switches be recorded.
+    vcpus: Option<Vec<Seen>>,
 }
 
 /// What is seen of a vCPU.
@@ -24,8 +24,8 @@ struct Seen {
     vm: usize,
     number: usize,
     recorder: Option<Box<dyn Switches>>,
-    /// When it lost its CPU though it wanted to go on; `None` while it runs or waits.
-    preempted_at: Option<u64>,
+    /// It lost its CPU though it wanted to go on.
+    preempted: bool,
     /// That preemption has been counted as one of a holder.
     counted: bool,
     holder_preemptions: u64,
@@ -33,62 +33,45 @@ struct Seen {
 
 impl Live {
     pub(super) fn new(vms: &[Watched]) -> Self {
-        let mut refused = None;
         let mut vcpus = Vec::new();
         for (vm, watched) in vms.iter().enumerate() {
-            for number in 0..watched.machine.region().layout().vcpus() {
-                let recorder = match watched.machine.record_switches(number) {
-                    Some(Ok(recorder)) => Some(recorder),
-                    Some(Err(e)) => {
-                        refused.get_or_insert_with(|| e.to_string());
-                        None
-                    }
-                    None => None,
+            for number in watched.vcpus() {
+                let Ok(recorder) = watched.machine.record_switches(number).transpose() else {
+                    // Those of some would not do, and the files they take are missing elsewhere.
+                    return Self { vcpus: None };
                 };
                 vcpus.push(Seen {
                     vm,
                     number,
                     recorder,
-                    preempted_at: None,
+                    preempted: false,
                     counted: false,
                     holder_preemptions: 0,
                 });
             }
         }
-        if refused.is_some() {
-            // Those of some would not do, and the files they take are missing elsewhere.
-            vcpus
-                .iter_mut()
-                .for_each(|vcpu: &mut Seen| vcpu.recorder = None);
-        }
-        Self { vcpus, refused }
+        Self { vcpus: Some(vcpus) }
     }
 
     /// Looks at who is off its CPU, and whether it holds a lock.
     pub(super) fn look(&mut self, vms: &[Watched]) -> Result<(), RunError> {
-        for vcpu in &mut self.vcpus {
+        for vcpu in self.vcpus.iter_mut().flatten() {
             let Some(recorder) = &mut vcpu.recorder else {
                 continue;
             };
             recorder.drain(&mut |switch| {
                 vcpu.counted = false;
-                vcpu.preempted_at = match switch.kind {
-                    SwitchKind::OutPreempted => Some(switch.at_ns),
-                    SwitchKind::In | SwitchKind::Out => None,
-                };
+                vcpu.preempted = switch.kind == SwitchKind::OutPreempted;
             });
-            if vcpu.preempted_at.is_none() || vcpu.counted {
+            if !vcpu.preempted || vcpu.counted {
                 continue;
             }
             let region = vms[vcpu.vm].machine.region();
             for lock in 0..region.layout().locks() {
                 let (_, owner, _) = region.lock(lock)?;
-                if owner as usize == vcpu.number + 1 {
-                    vcpu.counted = true;
-                    vcpu.holder_preemptions += 1;
-                    break;
-                }
+                vcpu.counted |= owner as usize == vcpu.number + 1;
             }
+            vcpu.holder_preemptions += u64::from(vcpu.counted);
         }
         Ok(())
     }
@@ -96,16 +79,11 @@ impl Live {
     /// Of VM `vm`: preemptions of holders since the last call, and who is preempted now. `None` where
     /// switches cannot be recorded.
     pub(super) fn take(&mut self, vm: usize) -> Option<LiveVm> {
-        if self.refused.is_some() {
-            return None;
-        }
-        let mut holder_preemptions = 0;
-        let mut preempted = Vec::new();
-        for vcpu in self.vcpus.iter_mut().filter(|vcpu| vcpu.vm == vm) {
+        let vcpus = self.vcpus.as_mut()?.iter_mut();
+        let (mut holder_preemptions, mut preempted) = (0, Vec::new());
+        for vcpu in vcpus.filter(|vcpu| vcpu.vm == vm) {
             holder_preemptions += std::mem::take(&mut vcpu.holder_preemptions);
-            if vcpu.preempted_at.is_some() {
-                preempted.push(vcpu.number);
-            }
+            preempted.extend(vcpu.preempted.then_some(vcpu.number));
         }
         Some(LiveVm {
             holder_preemptions,

@@ -97,9 +97,9 @@ impl<'a> Run<'a> {
     /// The watchdog: an error if a VM has made no acquisition for too long, or never will again.
     pub(super) fn watch(&mut self) -> Result<(), RunError> {
         for number in 0..self.vms.len() {
-            let silent = self.vms[number].silence()? > self.scenario.watchdog;
-            let stuck = silent && !self.vms[number].done()?;
-            if stuck || self.vms[number].machine.is_stuck() {
+            let vm = &mut self.vms[number];
+            let silent = vm.silence()? > self.scenario.watchdog;
+            if (silent && !vm.done()?) || vm.machine.is_stuck() {
                 return Err(Box::new(self.stuck(number)?).into());
             }
         }
@@ -110,18 +110,10 @@ impl<'a> Run<'a> {
     pub(crate) fn stuck(&self, number: usize) -> Result<Stuck, RunError> {
         let vm = &self.vms[number];
         let spec = self.scenario.vms[number];
-        let holder = if self.scenario.bench.is_some() {
-            "task"
-        } else {
-            "vCPU"
-        };
-        Ok(Stuck::new(
-            number,
-            spec,
-            vm.last_progress.elapsed(),
-            &*vm.machine,
-            holder,
-        )?)
+        let tasks = self.scenario.bench.is_some();
+        let holder = if tasks { "task" } else { "vCPU" };
+        let silent_for = vm.last_progress.elapsed();
+        Ok(Stuck::new(number, spec, silent_for, &*vm.machine, holder)?)
     }
 
     /// Listens and watches until `condition` holds.
@@ -154,11 +146,9 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn snapshots(&self) -> Result<Vec<VmSnapshot>, RunError> {
-        Ok(self
-            .vms
-            .iter()
-            .map(|vm| VmSnapshot::take(&*vm.machine, Kinds::of(self.scenario)))
-            .collect::<Result<_, _>>()?)
+        let kinds = Kinds::of(self.scenario);
+        let taken = (self.vms.iter()).map(|vm| Ok(VmSnapshot::take(&*vm.machine, kinds)?));
+        taken.collect()
     }
 
     pub(super) fn attach(&mut self) {

@@ -1,6 +1,7 @@
 //! The state of all vCPUs at one moment. A measurement is the difference of two.
 
 use super::counted::{Counted, Kinds};
+use super::vms::seconds;
 use crate::machine::RunningVm;
 use crate::record::{ExclusionCheck, VcpuRecord, VmRecord};
 use crate::scenario::{Scenario, VmSpec, whole_ns};
@@ -11,7 +12,7 @@ use host::region::RegionError;
 use host::thread::ThreadStats;
 use std::collections::BTreeMap;
 use std::mem::offset_of;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 /// One VM at one moment.
 pub(super) struct VmSnapshot {
@@ -24,8 +25,8 @@ struct VcpuSnapshot {
     counted: Counted,
     thread: ThreadStats,
     steal: Option<u64>,
-    exits: BTreeMap<String, u64>,
-    kvm: Option<BTreeMap<String, u64>>,
+    exits: Named,
+    kvm: Option<Named>,
 }
 
 impl VmSnapshot {
@@ -34,22 +35,18 @@ impl VmSnapshot {
         let count = region.layout().vcpus();
         // What rates are made of, as nearly at one time as can be; the rest may take longer.
         let at = vm.now();
-        let counted = (0..count)
-            .map(|vcpu| Counted::now(vm, vcpu, at, kinds))
-            .collect::<Result<Vec<_>, _>>()?;
-        let vcpus = counted
-            .into_iter()
-            .enumerate()
-            .map(|(vcpu, counted)| {
-                Ok(VcpuSnapshot {
-                    counted,
-                    thread: vm.thread(vcpu),
-                    steal: region.steal(vcpu)?.map(|(ns, _)| ns),
-                    exits: vm.exits(vcpu),
-                    kvm: vm.kvm_stats(vcpu),
-                })
-            })
-            .collect::<Result<_, RegionError>>()?;
+        let counted = (0..count).map(|vcpu| Counted::now(vm, vcpu, at, kinds));
+        let counted = counted.collect::<Result<Vec<_>, _>>()?;
+        let mut vcpus = Vec::new();
+        for (vcpu, counted) in counted.into_iter().enumerate() {
+            vcpus.push(VcpuSnapshot {
+                counted,
+                thread: vm.thread(vcpu),
+                steal: region.steal(vcpu)?.map(|(ns, _)| ns),
+                exits: vm.exits(vcpu),
+                kvm: vm.kvm_stats(vcpu),
+            });
+        }
         Ok(Self { at, vcpus })
     }
 
@@ -79,20 +76,15 @@ pub(super) fn marks(vm: &dyn RunningVm, mark: usize) -> Result<Marks, RegionErro
     vcpus.map(|vcpu| Counted::at(vm, vcpu, mark)).collect()
 }
 
-fn difference(
-    later: &BTreeMap<String, u64>,
-    earlier: &BTreeMap<String, u64>,
-) -> BTreeMap<String, u64> {
-    later
-        .iter()
-        .map(|(name, &value)| {
-            (
-                name.clone(),
-                value.saturating_sub(earlier.get(name).copied().unwrap_or(0)),
-            )
-        })
-        .filter(|&(_, value)| value > 0)
-        .collect()
+/// Numbers by their names.
+type Named = BTreeMap<String, u64>;
+
+fn difference(later: &Named, earlier: &Named) -> Named {
+    let gained = later.iter().map(|(name, value)| {
+        let before = earlier.get(name).copied().unwrap_or(0);
+        (name.clone(), value.saturating_sub(before))
+    });
+    gained.filter(|&(_, value)| value > 0).collect()
 }
 
 /// The longest wait of a vCPU under torture, in ticks, with one that has not ended yet.
@@ -115,25 +107,17 @@ fn vcpu_record(
 ) -> VcpuRecord {
     let between =
         |figure: fn(&VcpuSnapshot) -> Option<u64>| Some(figure(to)?.saturating_sub(figure(from)?));
+    let kinds = Kinds::of(scenario);
+    let kvm = to.kvm.as_ref().zip(from.kvm.as_ref());
     VcpuRecord {
         cpu: scenario.cpu_of(numbered),
-        whole: from
-            .counted
-            .figures_until(&to.counted, Kinds::of(scenario), khz),
-        all_at_work: None,
-        finished_s: None,
+        whole: from.counted.figures_until(&to.counted, kinds, khz),
         cpu_ns: between(|s| s.thread.cpu.map(whole_ns)),
         voluntary_switches: between(|s| s.thread.voluntary_switches),
         involuntary_switches: between(|s| s.thread.involuntary_switches),
-        steal_ns: to
-            .steal
-            .map(|steal| steal.saturating_sub(from.steal.unwrap_or(0))),
+        steal_ns: (to.steal).map(|steal| steal.saturating_sub(from.steal.unwrap_or(0))),
         exits: difference(&to.exits, &from.exits),
-        kvm: to
-            .kvm
-            .as_ref()
-            .zip(from.kvm.as_ref())
-            .map(|(to, from)| difference(to, from)),
+        kvm: kvm.map(|(to, from)| difference(to, from)),
         ..VcpuRecord::default()
     }
 }
@@ -189,12 +173,11 @@ fn until_the_first_was_done(
     (from, to): (&VmSnapshot, &VmSnapshot),
     vcpus: &mut [VcpuRecord],
 ) -> Result<Option<f64>, RegionError> {
-    let seconds = |at: u64| to_f64(at.saturating_sub(from.at)) / (to_f64(vm.khz()) * 1e3);
+    let seconds = |at: u64| seconds(at.saturating_sub(from.at), vm);
     let mut first = u64::MAX;
     for (number, vcpu) in vcpus.iter_mut().enumerate() {
-        let finished = vm
-            .region()
-            .vcpu_word(number, offset_of!(VcpuArea, finished))?;
+        let field = offset_of!(VcpuArea, finished);
+        let finished = vm.region().vcpu_word(number, field)?;
         // The run may have been interrupted, and this done while it was stopped.
         if finished > 0 && finished <= to.at {
             first = first.min(finished);
@@ -225,10 +208,9 @@ pub(crate) fn entries(region: &Region) -> Result<Vec<u64>, RegionError> {
 /// The share of the most used lock in what the locks have counted.
 fn most_used_lock(region: &Region) -> Result<Option<f64>, RegionError> {
     let entries = entries(region)?;
-    let (most, all) = (entries.iter().max().copied(), entries.iter().sum());
-    Ok(most
-        .filter(|_| entries.len() > 1 && all > 0)
-        .map(|most| to_f64(most) / to_f64(all)))
+    let (most, all) = (entries.iter().max(), entries.iter().sum());
+    let most = most.filter(|_| entries.len() > 1 && all > 0);
+    Ok(most.map(|&most| to_f64(most) / to_f64(all)))
 }
 
 /// The check of mutual exclusion. All vCPUs have stopped.
@@ -244,9 +226,9 @@ pub(super) fn exclusion(
     for vcpu in 0..region.layout().vcpus() {
         ended_early += u64::from(region.state(vcpu)? != VcpuState::Done);
         let counters = region.counters(vcpu)?;
-        acquisitions += counters[Counter::Acquisitions.index()]
-            .saturating_sub(counters[Counter::Reads.index()]);
-        violations += counters[Counter::Violations.index()];
+        let of = |counter: Counter| counters[counter.index()];
+        acquisitions += of(Counter::Acquisitions).saturating_sub(of(Counter::Reads));
+        violations += of(Counter::Violations);
     }
     let checked = region.data()? != Data::None;
     let counted = entries(region)?.iter().sum();
@@ -295,19 +277,21 @@ fn median_ns(
         sums.resize(counts.len(), 0);
         sums.iter_mut().zip(counts).for_each(|(sum, n)| *sum += n);
     }
-    let total: u64 = sums.iter().sum();
+    Ok(percentile(&sums, 50).map(|values| {
+        let middle = (to_f64(*values.start()) + to_f64(*values.end())) / 2.0;
+        middle * 1e6 / to_f64(vm.khz())
+    }))
+}
+
+/// What stands in the bucket of a histogram that a percentile falls into, if anything does.
+pub(super) fn percentile(buckets: &[u64], percent: u64) -> Option<RangeInclusive<u64>> {
+    let total: u64 = buckets.iter().sum();
     let mut seen = 0;
-    Ok(sums
-        .iter()
-        .position(|n| {
-            seen += n;
-            total > 0 && 2 * seen >= total
-        })
-        .map(|bucket| {
-            let values = bucket_values(bucket);
-            let middle = (to_f64(*values.start()) + to_f64(*values.end())) / 2.0;
-            middle * 1e6 / to_f64(vm.khz())
-        }))
+    let bucket = buckets.iter().position(|n| {
+        seen += n;
+        total > 0 && seen * 100 >= total * percent
+    });
+    bucket.map(bucket_values)
 }
 
 /// Ticks at `khz` in ns.

@@ -11,6 +11,7 @@
 
 use super::RunError;
 use super::run::{POLL, Run};
+use super::vms::all;
 use abi::{VcpuState, phase};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -29,9 +30,9 @@ impl Run<'_> {
     /// Tells all vCPUs to stop, and returns when they have.
     pub(super) async fn stop(&mut self, interrupted: bool) -> Result<(), RunError> {
         let mut last_progress = Vec::new();
-        for number in 0..self.vms.len() {
-            self.vms[number].silence()?;
-            last_progress.push(self.vms[number].last_progress);
+        for vm in self.vms.iter_mut() {
+            vm.silence()?;
+            last_progress.push(vm.last_progress);
         }
         self.enter(phase::STOP)?;
         for (vm, last_progress) in self.vms.iter_mut().zip(last_progress) {
@@ -53,10 +54,7 @@ impl Run<'_> {
             if self.vms.all_are(VcpuState::Done)? {
                 return Ok(());
             }
-            if let Some(grace) = grace
-                && begun.elapsed() >= grace
-                && self.gets_on()?
-            {
+            if grace.is_some_and(|grace| begun.elapsed() >= grace) && self.gets_on()? {
                 break;
             }
             self.notice_absence();
@@ -75,12 +73,8 @@ impl Run<'_> {
         let cpus = self.scenario.cpus.len().max(1);
         let sharing = u32::try_from(self.scenario.vcpus().div_ceil(cpus)).unwrap_or(u32::MAX);
         let patience = SILENCE.max(SLICE.saturating_mul(sharing));
-        for number in 0..self.vms.len() {
-            let silent = self.vms[number].silence()?;
-            if silent > patience && !self.vms[number].done()? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        all(self.vms.iter_mut(), |vm| {
+            Ok(vm.silence()? <= patience || vm.done()?)
+        })
     }
 }

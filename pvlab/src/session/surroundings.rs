@@ -1,10 +1,10 @@
 //! What else happened on the host meanwhile: what others had of its CPUs, and what a quota took.
 
-use crate::host::limits;
-use crate::host::limits::Limits;
+use super::absence::read;
+use crate::host::limits::{self, Limits};
 use crate::record::Surroundings;
 use crate::scenario::Scenario;
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
 use std::fs;
 use std::time::Duration;
 
@@ -28,7 +28,6 @@ impl Counts {
         if scenario.machine.is_simulated() {
             return None;
         }
-        let read = |clock| clock_gettime(clock).try_into().unwrap_or_default();
         Some(Self {
             at: read(ClockId::Monotonic),
             busy: busy(&scenario.cpus),
@@ -84,11 +83,9 @@ mod tests {
         let stat = "cpu  9 9 9 9 9 9 9 9 9 9\n\
                     cpu0 100 10 20 500 60 3 4 5 90 0\n\
                     cpu1 1 0 0 500 60 0 0 0 0 0\n";
-        assert_eq!(busy_in(stat, &[0], 100), Some(Duration::from_millis(1420)));
-        assert_eq!(
-            busy_in(stat, &[0, 1], 100),
-            Some(Duration::from_millis(1430))
-        );
-        assert_eq!(busy_in(stat, &[2], 100), None, "unknown is not 0");
+        let busy = |cpus: &[usize]| busy_in(stat, cpus, 100);
+        assert_eq!(busy(&[0]), Some(Duration::from_millis(1420)));
+        assert_eq!(busy(&[0, 1]), Some(Duration::from_millis(1430)));
+        assert_eq!(busy(&[2]), None, "unknown is not 0");
     }
 }

@@ -1,13 +1,14 @@
 //! VMs that run: what their vCPUs say, and how they get on.
 
 use super::RunError;
+use super::absence::ticks;
 use super::run::POLL;
 use super::snapshot::to_f64;
 use crate::machine::{MachineError, RunningVm, Started};
 use abi::{VcpuArea, VcpuState};
 use host::Notice;
 use std::mem::offset_of;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep};
@@ -47,19 +48,17 @@ impl Vms {
         let mut vms = Vec::new();
         let mut first = 0;
         for (machine, events) in started {
-            let vcpus = machine.region().layout().vcpus();
             let now = machine.now();
-            let since_launch =
-                launched.elapsed().as_nanos() * u128::from(machine.khz()) / 1_000_000;
-            vms.push(Watched {
-                launched: now.saturating_sub(u64::try_from(since_launch).unwrap_or(0)),
+            let vm = Watched {
+                launched: now.saturating_sub(ticks(launched.elapsed(), machine.khz())),
                 machine,
                 events,
                 first,
                 acquisitions: 0,
                 last_progress: Instant::now(),
-            });
-            first += vcpus;
+            };
+            first += vm.vcpus().len();
+            vms.push(vm);
         }
         Self(vms)
     }
@@ -69,15 +68,10 @@ impl Vms {
     }
 
     pub(crate) fn all_are(&self, state: VcpuState) -> Result<bool, RunError> {
-        for vm in self.iter() {
+        all(self.iter(), |vm| {
             let region = vm.machine.region();
-            for vcpu in 0..region.layout().vcpus() {
-                if region.state(vcpu)? != state {
-                    return Ok(false);
-                }
-            }
-        }
-        Ok(true)
+            all(vm.vcpus(), |vcpu| Ok(region.state(vcpu)? == state))
+        })
     }
 
     /// Waits until every vCPU is in `state`, without a watchdog.
@@ -91,12 +85,7 @@ impl Vms {
 
     /// Whether every vCPU has made the acquisitions it was to make.
     pub(super) fn all_done(&self) -> Result<bool, RunError> {
-        for vm in self.iter() {
-            if !vm.done()? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        all(self.iter(), Watched::done)
     }
 
     /// Handles what vCPUs have said. An error if one has failed.
@@ -126,7 +115,7 @@ impl Vms {
 
     pub(crate) fn kick_all(&self) -> Result<(), RunError> {
         for vm in self.iter() {
-            for vcpu in 0..vm.machine.region().layout().vcpus() {
+            for vcpu in vm.vcpus() {
                 vm.machine.kick(vcpu)?;
             }
         }
@@ -134,17 +123,32 @@ impl Vms {
     }
 }
 
+/// Whether that holds of all of them.
+pub(super) fn all<T>(
+    of: impl IntoIterator<Item = T>,
+    mut holds: impl FnMut(T) -> Result<bool, RunError>,
+) -> Result<bool, RunError> {
+    for one in of {
+        if !holds(one)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 impl Watched {
+    /// The numbers of its vCPUs.
+    pub(super) fn vcpus(&self) -> Range<usize> {
+        0..self.machine.region().layout().vcpus()
+    }
+
     /// Whether every vCPU has ended, or made a fixed number of acquisitions.
     pub(super) fn done(&self) -> Result<bool, RunError> {
         let region = self.machine.region();
-        for vcpu in 0..region.layout().vcpus() {
+        all(self.vcpus(), |vcpu| {
             let finished = region.vcpu_word(vcpu, offset_of!(VcpuArea, finished))?;
-            if finished == 0 && region.state(vcpu)? != VcpuState::Done {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+            Ok(finished > 0 || region.state(vcpu)? == VcpuState::Done)
+        })
     }
 
     /// For how long it has made no acquisition.

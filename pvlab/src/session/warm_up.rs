@@ -1,6 +1,7 @@
 //! The warm-up: until when nothing counts.
 
 use super::run::{POLL, Run};
+use super::vms::all;
 use super::{RunError, look_every};
 use crate::machine::RunningVm;
 use crate::record::{Start, StartReason};
@@ -86,7 +87,7 @@ impl Run<'_> {
     fn not_preempted(&self) -> Result<Vec<NotPreempted>, RunError> {
         let mut all = Vec::new();
         for (vm, watched) in self.vms.iter().enumerate() {
-            for vcpu in 0..watched.machine.region().layout().vcpus() {
+            for vcpu in watched.vcpus() {
                 all.push(NotPreempted {
                     vm,
                     vcpu,
@@ -101,28 +102,23 @@ impl Run<'_> {
 
     fn preempted_since(&self, before: &NotPreempted) -> bool {
         let thread = self.vms[before.vm].machine.thread(before.vcpu);
-        match (thread.involuntary_switches, before.preemptions) {
-            (Some(now), Some(before)) => now > before,
-            _ => false,
-        }
+        let (now, before) = (thread.involuntary_switches, before.preemptions);
+        now.zip(before).is_some_and(|(now, before)| now > before)
     }
 
     /// Whether each of these has halted, or yielded, since then.
     fn all_gave_up(&self, vcpus: &[NotPreempted]) -> Result<bool, RunError> {
-        for before in vcpus {
+        all(vcpus, |before| {
             let machine = &*self.vms[before.vm].machine;
-            if given_up(machine, before.vcpu)? == before.given_up {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+            Ok(given_up(machine, before.vcpu)? != before.given_up)
+        })
     }
 
     /// Tells guests that this machine marks preempted vCPUs, as soon as one is seen marked.
     pub(crate) fn note_reported_preemption(&self) -> Result<(), RunError> {
         for vm in self.vms.iter() {
             let region = vm.machine.region();
-            for vcpu in 0..region.layout().vcpus() {
+            for vcpu in vm.vcpus() {
                 if let Some((_, true)) = region.steal(vcpu)? {
                     region.set_preempted_is_reported()?;
                     break;

@@ -11,9 +11,12 @@ pub(super) fn zipf(locks: usize, skew: f64) -> Vec<u64> {
     let weight = |lock: usize| (lock as f64 + 1.0).powf(-skew);
     let total: f64 = (0..locks).map(weight).sum();
     // In units of an even share.
-    let mut share: Vec<f64> = (0..locks)
-        .map(|lock| weight(lock) / total * locks as f64)
-        .collect();
+    let share = |lock| weight(lock) / total * locks as f64;
+    let mut share: Vec<f64> = (0..locks).map(share).collect();
+    let always = |lock| Alias {
+        stay: u32::MAX,
+        other: number(lock),
+    };
     let mut table: Vec<_> = (0..locks).map(always).collect();
     let (mut poor, mut rich): (Vec<_>, Vec<_>) = (0..locks).partition(|&lock| share[lock] < 1.0);
     while let (Some(&taker), Some(&giver)) = (poor.last(), rich.last()) {
@@ -30,13 +33,6 @@ pub(super) fn zipf(locks: usize, skew: f64) -> Vec<u64> {
     }
     // The entries that are left have an even share but for rounding, and stay.
     table.into_iter().map(Alias::word).collect()
-}
-
-fn always(lock: usize) -> Alias {
-    Alias {
-        stay: u32::MAX,
-        other: number(lock),
-    }
 }
 
 fn number(lock: usize) -> u32 {

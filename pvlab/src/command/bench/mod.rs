@@ -13,9 +13,9 @@ use crate::options::common::BaseArgs;
 use crate::options::error::CliError;
 use crate::options::exit::{BROKEN, DONE, complain, interrupted, watch};
 use crate::options::guests::vcpus;
-use crate::options::lock::{LockArg, LockParser};
+use crate::options::lock::{LockArg, lock_parser};
 use crate::options::machine::{JobsArgs, jobs};
-use crate::options::numbers::{Each, rounds};
+use crate::options::numbers::{each, rounds};
 use crate::options::output::{ReportArgs, Target};
 use crate::options::progress::Progress;
 use crate::options::times::{OutsideArg, duration, nonzero_duration, outside};
@@ -79,25 +79,25 @@ pub(crate) struct BenchArgs {
     /// What the threads do.
     #[arg(value_name = "WORKLOAD", value_parser = workload())]
     workload: BenchKind,
-    #[arg(long, value_name = "LOCK,...", value_delimiter = ',', value_parser = Each(LockParser),
+    #[arg(long, value_name = "LOCK,...", value_delimiter = ',', value_parser = each(lock_parser()),
           help = locks_help())]
     locks: Vec<LockArg>,
     /// Numbers of threads [default: 1,2,4,8,16; for pipe from 2 on].
-    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = Each(values::threads))]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = each(values::threads))]
     threads: Vec<usize>,
     /// vCPUs that the threads share, if there are as many threads [default: one for each CPU].
     #[arg(long, value_name = "N", value_parser = vcpus)]
     vcpus: Option<usize>,
     /// Columns of rwsem-bench's table of rates [default: all that the lock can do].
     #[arg(long, value_name = "MODE,...", value_delimiter = ',',
-          value_parser = Each(EnumValueParser::<ModeArg>::new()))]
+          value_parser = each(EnumValueParser::<ModeArg>::new()))]
     modes: Vec<ModeArg>,
     /// Rows of rwsem-bench's table of execution times: reads to writes [default: 0:1,1:1,10:1].
-    #[arg(long, value_name = "R:W,...", value_delimiter = ',', value_parser = Each(values::ratio))]
+    #[arg(long, value_name = "R:W,...", value_delimiter = ',', value_parser = each(values::ratio))]
     ratios: Vec<Ratio>,
     /// What rwsem-bench does inside the critical section: pauses, such as 10, or a time, such as 100ns
     /// [default: 1].
-    #[arg(long, value_name = "LOAD,...", value_delimiter = ',', value_parser = Each(values::load))]
+    #[arg(long, value_name = "LOAD,...", value_delimiter = ',', value_parser = each(values::load))]
     loads: Vec<Load>,
     /// Let each thread of rwsem-bench only read or only write, instead of both in turn.
     #[arg(long)]

@@ -12,7 +12,6 @@ use crate::session::{Observer, Options, RunError};
 use pvlock::LockKind;
 use sim::{PARAMETERS, Spec, SpecError};
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::io;
 use std::time::Duration;
 
@@ -288,36 +287,9 @@ fn simulated_here(spec: &Spec) -> Simulated {
     }
 }
 
-/// The text of a preset.
-pub(crate) fn to_toml(spec: &Spec) -> String {
-    let mut text = format!(
-        "name = {:?}\nabout = {:?}\n\n[costs]\n",
-        spec.name, spec.about
-    );
-    for parameter in PARAMETERS {
-        let value = spec.costs.get(parameter.name).unwrap_or(0.0);
-        let _ = writeln!(text, "{} = {value}", parameter.name);
-    }
-    text += "\n# Where each figure is from.\n[sources]\n";
-    for parameter in PARAMETERS {
-        if let Some(source) = spec.sources.get(parameter.name) {
-            let _ = writeln!(text, "{} = {source:?}", parameter.name);
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_written_is_read_again() {
-        for name in sim::presets::names() {
-            let spec = sim::presets::find(name).unwrap();
-            assert_eq!(Spec::from_toml(&to_toml(&spec)).unwrap(), spec);
-        }
-    }
 
     #[test]
     fn every_parameter_can_be_given_by_its_value() {

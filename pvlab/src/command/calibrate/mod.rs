@@ -14,7 +14,7 @@ use crate::options::output::Target;
 use crate::options::progress::{Progress, Watcher};
 use crate::scenario::Length;
 use clap::Args;
-use fit::{FITTED_LOCKS, calibrate, to_toml};
+use fit::{FITTED_LOCKS, calibrate};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &CalibrateArgs) -> Result<u8, CliError> {
     let asked = (args.common).request(guests, Length::Duration(DURATION), &host)?;
     let scenario = asked.scenario;
     if scenario.machine.is_simulated() {
-        return Err(MachineUsage::OnlyReal("pvlab calibrate").into());
+        return Err(MachineUsage::MeasuresReal("pvlab calibrate").into());
     }
     let target = Target::check(args.output.as_deref())?;
     watch(&target);
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &CalibrateArgs) -> Result<u8, CliError> {
         &mut Watcher::new(&progress),
     )?;
     progress.end();
-    target.write(&to_toml(&calibration.spec))?;
+    target.write(&calibration.spec.to_toml()?)?;
     for (lock, real, simulated) in calibration.cells {
         complain(&format!(
             "{lock}, 2 vCPUs on 2 CPUs: {} here, {} simulated, {} times",

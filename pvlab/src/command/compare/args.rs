@@ -2,8 +2,8 @@
 
 use crate::options::cells::CellArgs;
 use crate::options::guests::vcpus;
-use crate::options::lock::{LockArg, LockParser};
-use crate::options::numbers::{Each, positive, rounds, share};
+use crate::options::lock::{LockArg, lock_parser};
+use crate::options::numbers::{each, positive, rounds, share};
 use crate::options::times::nonzero_duration;
 use clap::Args;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(crate) struct CompareArgs {
     /// Locks to compare, separated by commas; the same lock may be named again. `auto` is what a guest's
     /// kernel would choose; `LOCK:pointer` calls it through function pointers, `LOCK:patched` by calls
     /// patched into the guest's code.
-    #[arg(long, value_name = "LOCKS", value_delimiter = ',', value_parser = Each(LockParser),
+    #[arg(long, value_name = "LOCKS", value_delimiter = ',', value_parser = each(lock_parser()),
           default_value = "tas,ticket,qspinlock,pv-qspinlock")]
     pub(crate) locks: Vec<LockArg>,
     /// vCPUs of each guest [default: 4 for each CPU, or 1 on a simulated machine].
@@ -45,7 +45,7 @@ pub(crate) struct CompareArgs {
     pub(crate) rounds: usize,
     /// Lock that the others are compared with [default: qspinlock if it is among them, else the
     /// first].
-    #[arg(long, value_name = "LOCK", value_parser = LockParser)]
+    #[arg(long, value_name = "LOCK", value_parser = lock_parser())]
     pub(crate) baseline: Option<LockArg>,
     /// Least difference of the median worth a verdict, in percent.
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = share)]

@@ -10,9 +10,9 @@ use crate::options::effect::NoEffect;
 use crate::options::error::{CliError, usage};
 use crate::options::exit::{DONE, interrupted};
 use crate::options::guests::{Guests, vcpus};
-use crate::options::lock::{LockArg, LockParser};
+use crate::options::lock::{LockArg, lock_parser};
 use crate::options::machine::MachineUsage;
-use crate::options::numbers::{Each, rounds};
+use crate::options::numbers::{each, rounds};
 use crate::options::times::nonzero_duration;
 use crate::record::Context;
 use crate::report::Report;
@@ -34,7 +34,7 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "PARAMETER=VALUES")]
     sweep: String,
     /// Locks, separated by commas; the others are compared with the first.
-    #[arg(long, value_name = "LOCKS", value_delimiter = ',', value_parser = Each(LockParser),
+    #[arg(long, value_name = "LOCKS", value_delimiter = ',', value_parser = each(lock_parser()),
           default_value = "qspinlock,pv-qspinlock")]
     locks: Vec<LockArg>,
     /// vCPUs [default: one for each CPU].

@@ -5,7 +5,7 @@ use crate::options::common::{BaseArgs, Request};
 use crate::options::effect::NoEffect;
 use crate::options::error::{CliError, usage};
 use crate::options::guests::Guests;
-use crate::options::lock::{LockArg, LockParser};
+use crate::options::lock::{LockArg, lock_parser};
 use crate::options::machine::MachineUsage;
 use crate::options::numbers::{NumberUsage, count};
 use crate::options::output::short_format;
@@ -39,7 +39,7 @@ Exit codes: 0 SUCCESS, 1 failed to run or interrupted, 2 wrong usage, 3 FAILURE 
 #[derive(Debug, Args)]
 pub(crate) struct TortureArgs {
     /// The lock.
-    #[arg(long, value_name = "LOCK", value_parser = LockParser)]
+    #[arg(long, value_name = "LOCK", value_parser = lock_parser())]
     pub(super) lock: LockArg,
     /// Threads that take it for writing, or exclusively [default: 2 for each CPU, or 1 if the lock has
     /// a read side].
@@ -151,7 +151,7 @@ pub(super) fn torture_request(
         .into());
     }
     let ask = |vcpus| {
-        let guests = Guests::One { lock, vcpus };
+        let guests = Guests::one(lock, vcpus);
         let length = Length::Duration(args.duration);
         let place = Placement::Floating;
         (args.base).request(guests, length, &place, host, |scenario, _| {

@@ -11,9 +11,9 @@ use crate::options::effect;
 use crate::options::error::CliError;
 use crate::options::exit::{DONE, interrupted};
 use crate::options::guests::{Guests, vcpus};
-use crate::options::lock::{LockArg, LockParser};
-use crate::options::machine::{MachineArg, MachineParser, MachineUsage};
-use crate::options::numbers::{Each, rounds};
+use crate::options::lock::{LockArg, lock_parser};
+use crate::options::machine::{MachineArg, MachineUsage, machine_parser};
+use crate::options::numbers::{each, rounds};
 use crate::options::times::nonzero_duration;
 use crate::record::Context;
 use crate::report::{Report, headline};
@@ -32,14 +32,14 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct ValidateArgs {
     /// The simulated machine.
-    #[arg(long, value_name = "MACHINE", value_parser = MachineParser, default_value = "sim:here")]
+    #[arg(long, value_name = "MACHINE", value_parser = machine_parser(), default_value = "sim:here")]
     against: MachineArg,
     /// Locks, separated by commas.
-    #[arg(long, value_name = "LOCKS", value_delimiter = ',', value_parser = Each(LockParser),
+    #[arg(long, value_name = "LOCKS", value_delimiter = ',', value_parser = each(lock_parser()),
           default_value = "tas,ticket,qspinlock,pv-qspinlock")]
     locks: Vec<LockArg>,
     /// Numbers of vCPUs, separated by commas.
-    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = Each(vcpus),
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = each(vcpus),
           default_value = "4,8,16,48")]
     vcpus: Vec<usize>,
     /// Length of each measurement, real and simulated, with unit, not counting the warm-up.
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &ValidateArgs) -> Result<u8, CliError> {
     let asked = common.request(guests, Length::Duration(args.duration), &host)?;
     let scenario = asked.scenario;
     if scenario.machine.is_simulated() {
-        return Err(MachineUsage::OnlyReal("pvlab validate --machine").into());
+        return Err(MachineUsage::MeasuresReal("pvlab validate").into());
     }
     let (jobs, target) = args.cells.start(Simulated::KIND)?;
     let places: Vec<_> = (asked.locks.iter())

@@ -146,7 +146,7 @@ fn a_thief_without_a_place_is_its_own_next_unless_the_head_is_awake() {
 
 #[test]
 fn locks_and_vms_are_accounted_apart() {
-    let vm = |lock: LockKind, locks| VmSetup {
+    let vm = |lock: pvlock::LockKind, locks| VmSetup {
         lock: lock.into(),
         vcpus: 2,
         locks,
