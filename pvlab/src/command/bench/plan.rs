@@ -1,6 +1,6 @@
 //! What a microbenchmark's table is made of, and in which order its cells are run.
 
-use crate::scenario::{Bench, BenchKind, Length, Lock, Mix, Scenario, VmSpec, WorkTime};
+use crate::scenario::{Bench, BenchKind, Lock, Mix, Scenario, VmSpec, WorkTime};
 use abi::Dispatch;
 use serde::Serialize;
 use std::fmt;
@@ -194,10 +194,7 @@ impl BenchPlan {
 
     /// How long a run ought to take, if that is known.
     pub(crate) fn expected(&self) -> Option<Duration> {
-        match self.run.length {
-            Length::Duration(duration) => Some(self.run.warm_up + duration),
-            Length::Iterations(_) => None,
-        }
+        Some(self.run.warm_up + self.run.length.duration()?)
     }
 }
 

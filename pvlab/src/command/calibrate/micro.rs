@@ -28,13 +28,11 @@ struct Line(AtomicU64);
 
 /// Median time of one of `operations`, ns, of several batches of what `batch` does.
 fn per_operation(operations: u64, mut batch: impl FnMut()) -> f64 {
-    let times: Vec<_> = (0..BATCHES)
-        .map(|_| {
-            let begun = Instant::now();
-            batch();
-            begun.elapsed().as_secs_f64() * 1e9 / operations as f64
-        })
-        .collect();
+    let times = [(); BATCHES].map(|()| {
+        let begun = Instant::now();
+        batch();
+        begun.elapsed().as_secs_f64() * 1e9 / operations as f64
+    });
     median(&times).unwrap_or(0.0)
 }
 

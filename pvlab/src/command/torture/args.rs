@@ -8,17 +8,15 @@ use crate::options::guests::Guests;
 use crate::options::lock::{LockArg, LockParser};
 use crate::options::machine::MachineUsage;
 use crate::options::numbers::{NumberUsage, count};
-use crate::options::output::short_format;
+use crate::options::output::ReportArgs;
 use crate::options::times::{duration, long_duration, long_interval, nonzero_long_duration};
 use crate::options::work::no_read_side;
-use crate::report::Format;
 use crate::scenario::{Length, MachineKind, Mix, Placement, Torture};
 use abi::Dispatch;
 use clap::Args;
 use guest::workload::torture::MOST_NESTED;
 use humantime::format_duration as human;
 use pvlock::LockKind;
-use std::path::PathBuf;
 use std::time::Duration;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -83,12 +81,8 @@ pub(crate) struct TortureArgs {
     #[arg(long, value_name = "TIME", default_value = "3s",
           value_parser = nonzero_long_duration)]
     pub(super) watchdog: Duration,
-    /// Format of the report.
-    #[arg(long, default_value = "table", value_parser = short_format())]
-    pub(super) format: Format,
-    /// Write the report to this file instead of standard output.
-    #[arg(short, long, value_name = "FILE")]
-    pub(super) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) report: ReportArgs,
 }
 
 /// What is wrong with how `pvlab torture` was called.
@@ -143,19 +137,16 @@ pub(super) fn torture_request(
     if !shared && args.readers.is_some_and(|readers| readers > 0) {
         return Err(no_read_side("--readers", lock.to_string()).into());
     }
-    if args.watchdog <= args.long_hold {
-        return Err(TortureUsage::ImpatientWatchdog {
-            watchdog: args.watchdog,
-            hold: args.long_hold,
-        }
-        .into());
+    let (watchdog, hold) = (args.watchdog, args.long_hold);
+    if watchdog <= hold {
+        return Err(TortureUsage::ImpatientWatchdog { watchdog, hold }.into());
     }
     let ask = |vcpus| {
         let guests = Guests::One { lock, vcpus };
         let length = Length::Duration(args.duration);
         let place = Placement::Floating;
         (args.base).request(guests, length, &place, host, |scenario, _| {
-            scenario.watchdog = args.watchdog;
+            scenario.watchdog = watchdog;
             Ok(())
         })
     };
@@ -173,7 +164,7 @@ pub(super) fn torture_request(
         return Err(TortureUsage::NoThreads(choice).into());
     }
     let how = Torture {
-        long_hold: args.long_hold,
+        long_hold: hold,
         nested_locks: args.nested_locks,
         acquire_limit: args.acq_writer_lim,
         stutter: args.stutter,
@@ -181,11 +172,8 @@ pub(super) fn torture_request(
         writer_fifo: args.writer_fifo,
     };
     if cpus == 1 && args.shuffle_interval.is_some_and(|i| !i.is_zero()) {
-        return Err(NoEffect {
-            option: "--shuffle-interval".to_owned(),
-            why: "there is one CPU",
-        }
-        .into());
+        let (option, why) = ("--shuffle-interval".to_owned(), "there is one CPU");
+        return Err(NoEffect { option, why }.into());
     }
     if how.writer_fifo && first.machine.is_simulated() {
         return Err(MachineUsage::OnlyReal("--writer-fifo").into());

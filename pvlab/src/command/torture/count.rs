@@ -48,31 +48,35 @@ impl Count {
 /// What all threads of one role have done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Tally {
-    /// Their acquisitions.
+    /// Acquisitions; the most, and the least, of one of them.
     pub total: u64,
-    /// The most acquisitions of one of them.
     pub max: u64,
-    /// The least.
     pub min: u64,
-    /// Their failures.
+    /// Failures, likewise.
     pub fail: u64,
-    /// The most failures of one of them.
     pub fail_max: u64,
-    /// The least.
     pub fail_min: u64,
 }
 
 impl Tally {
     pub(crate) fn of(counts: &[Count]) -> Self {
-        let acquisitions = || counts.iter().map(|count| count.acquisitions);
-        let failures = || counts.iter().map(Count::failures);
+        let of = |figure: fn(&Count) -> u64| {
+            let all = || counts.iter().map(figure);
+            (
+                all().sum(),
+                all().max().unwrap_or(0),
+                all().min().unwrap_or(0),
+            )
+        };
+        let (total, max, min) = of(|count| count.acquisitions);
+        let (fail, fail_max, fail_min) = of(Count::failures);
         Self {
-            total: acquisitions().sum(),
-            max: acquisitions().max().unwrap_or(0),
-            min: acquisitions().min().unwrap_or(0),
-            fail: failures().sum(),
-            fail_max: failures().max().unwrap_or(0),
-            fail_min: failures().min().unwrap_or(0),
+            total,
+            max,
+            min,
+            fail,
+            fail_max,
+            fail_min,
         }
     }
 }

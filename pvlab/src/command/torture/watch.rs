@@ -63,11 +63,12 @@ impl Watch {
         let (now, khz) = (vm.machine.now(), vm.machine.khz());
         for (vcpu, own) in acquisitions.into_iter().enumerate() {
             let since = waiting_since(&*vm.machine, vcpu)?;
-            let waited = match since {
-                0 => 0,
-                since => ns(now.saturating_sub(since), khz),
+            let waited = if since == 0 {
+                0
+            } else {
+                now.saturating_sub(since)
             };
-            let waited = Duration::from_nanos(waited);
+            let waited = Duration::from_nanos(ns(waited, khz));
             self.long_halted |= waited >= SUSPECT_LOST_AFTER && vm.machine.is_halted(vcpu);
             self.note(vcpu, (own, total), (since, waited), last);
         }
@@ -91,11 +92,11 @@ impl Watch {
                 since,
                 others_before: others,
                 paused: Duration::ZERO,
-                worst: spell.worst.map(|worst| Starved {
-                    still: false,
-                    ..worst
-                }),
+                worst: spell.worst,
             };
+            if let Some(worst) = &mut spell.worst {
+                worst.still = false;
+            }
         }
         if since == 0 {
             return;
@@ -109,10 +110,8 @@ impl Watch {
                 others,
                 still: true,
             };
-            if spell
-                .worst
-                .is_none_or(|worst| worst.waited_s < now.waited_s)
-            {
+            let worse = |worst: Starved| worst.waited_s < now.waited_s;
+            if spell.worst.is_none_or(worse) {
                 spell.worst = Some(now);
             }
         }
@@ -143,27 +142,18 @@ impl Watch {
         if machine.is_stuck() {
             return run.stuck(0).map(Some);
         }
-        let mut in_lock = false;
+        let (mut all_halted, mut in_lock) = (true, false);
         for vcpu in 0..machine.region().layout().vcpus() {
-            match machine.region().state(vcpu)? {
-                VcpuState::Done => {}
-                _ if !machine.is_halted(vcpu) => {
-                    self.all_halted = None;
-                    return Ok(None);
-                }
-                VcpuState::Working => in_lock = true,
-                VcpuState::Off | VcpuState::Ready | VcpuState::Paused => {}
-            }
+            let state = machine.region().state(vcpu)?;
+            all_halted &= state == VcpuState::Done || machine.is_halted(vcpu);
+            in_lock |= state == VcpuState::Working;
         }
-        if !in_lock {
-            self.all_halted = None;
-            return Ok(None);
-        }
-        let since = self.all_halted.get_or_insert_with(Instant::now);
-        if since.elapsed() < LOST_AFTER {
-            return Ok(None);
-        }
-        run.stuck(0).map(Some)
+        let since = self.all_halted.unwrap_or_else(Instant::now);
+        self.all_halted = (all_halted && in_lock).then_some(since);
+        let lost = self
+            .all_halted
+            .filter(|since| since.elapsed() >= LOST_AFTER);
+        lost.map(|_| run.stuck(0)).transpose()
     }
 
     /// Whether all were halted at the last look for lost wake-ups.
@@ -178,34 +168,23 @@ impl Watch {
             self.suspected = None;
             return Ok(None);
         }
-        let vm = &run.vms[0];
+        let machine = &run.vms[0].machine;
+        let vcpus = 0..machine.region().layout().vcpus();
+        let now = || vcpus.clone().map(|vcpu| machine.cpu_time(vcpu));
         let Some(before) = &self.suspected else {
-            self.suspected = Some(cpu_times(vm));
+            self.suspected = Some(now().collect());
             return Ok(None);
         };
-        if silence < run.scenario.watchdog {
-            return Ok(None);
-        }
-        let now = cpu_times(vm);
-        let fair = (now.iter().zip(before).enumerate()).all(|(vcpu, (now, before))| {
+        let fair = (now().zip(before).enumerate()).all(|(vcpu, (now, before))| {
             // One that has ended has nothing to do with it, and of others it is always known.
             let had = now
                 .zip(*before)
                 .map(|(now, before)| now.saturating_sub(before));
-            vm.machine.is_halted(vcpu) || had.is_none_or(|had| had >= FAIR_CHANCE)
+            machine.is_halted(vcpu) || had.is_none_or(|had| had >= FAIR_CHANCE)
         });
-        if fair {
-            run.stuck(0).map(Some)
-        } else {
-            Ok(None)
-        }
+        let stuck = silence >= run.scenario.watchdog && fair;
+        stuck.then(|| run.stuck(0)).transpose()
     }
-}
-
-fn cpu_times(vm: &Watched) -> Vec<Option<Duration>> {
-    (0..vm.machine.region().layout().vcpus())
-        .map(|vcpu| vm.machine.cpu_time(vcpu))
-        .collect()
 }
 
 #[cfg(test)]
