@@ -27,16 +27,28 @@ fn context() -> Context {
 
 fn comparison() -> CompareReport {
     use LockKind::{PvQSpinLock, QSpinLock};
-    let rounds: Vec<Vec<Record>> = [(153, 3_050_000), (150, 3_100_000), (160, 3_000_001)]
-        .map(|(native, pv)| {
-            vec![
-                fixture::record(QSpinLock, native),
-                fixture::record(PvQSpinLock, pv),
-            ]
-        })
-        .to_vec();
-    let plan = super::compare::plan::fixture::plan(&[QSpinLock, PvQSpinLock], 0);
-    let comparison = Comparison::new(plan, &rounds, Ended::Complete, None);
+    let round = |(native, pv)| {
+        vec![
+            fixture::record(QSpinLock, native),
+            fixture::record(PvQSpinLock, pv),
+        ]
+    };
+    let rounds = [(153, 3_050_000), (150, 3_100_000), (160, 3_000_001)].map(round);
+    compared(&[QSpinLock, PvQSpinLock], &rounds, None)
+}
+
+/// The comparison of locks that these rounds make; `broken`: one that did not exclude, with its record.
+fn compared(
+    locks: &[LockKind],
+    rounds: &[Vec<Record>],
+    broken: Option<(usize, Record)>,
+) -> CompareReport {
+    let plan = super::compare::plan::fixture::plan(locks, 0);
+    let ended = match broken {
+        Some(_) => Ended::ExclusionBroken,
+        None => Ended::Complete,
+    };
+    let comparison = Comparison::new(plan, rounds, ended, broken.as_ref());
     CompareReport::new(context(), comparison, Vec::new())
 }
 
@@ -132,10 +144,8 @@ fn tables_begin_with_the_machine_and_fit_a_mail() {
     ] {
         assert!(text.starts_with("machine: kvm (PVM, page-table based), 2 vCPUs on CPUs 0-1"));
         assert!(text.is_ascii());
-        for line in text
-            .lines()
-            .filter(|line| line.contains(" | ") || line.starts_with("=="))
-        {
+        let of_table = |line: &&str| line.contains(" | ") || line.starts_with("==");
+        for line in text.lines().filter(of_table) {
             assert!(line.len() <= 100, "{} columns: {line}", line.len());
         }
     }
@@ -170,26 +180,17 @@ fn csv_has_as_many_cells_in_each_row_as_in_its_header() {
         let mut lines = text.lines();
         let header = cells(lines.next().unwrap());
         let rows: Vec<usize> = lines.map(cells).collect();
-        assert!(
-            rows.len() == 2 && rows.iter().all(|&row| row == header),
-            "{text}"
-        );
+        assert_eq!(rows, [header; 2], "{text}");
     }
-    assert!(
-        comparison().render(Format::Csv).contains("9150001"),
-        "exact"
-    );
+    let csv = comparison().render(Format::Csv);
+    assert!(csv.contains("9150001"), "exact");
 }
 
 #[test]
 fn markdown_has_tables() {
     let text = comparison().render(Format::Markdown);
     assert!(text.starts_with("* machine: kvm"));
-    assert!(
-        text.lines()
-            .any(|line| line.starts_with("| pv-qspinlock |")),
-        "{text}"
-    );
+    assert!(text.contains("\n| pv-qspinlock |"), "{text}");
 }
 
 #[test]
@@ -197,20 +198,12 @@ fn a_broken_lock_is_cried_out_and_written_down() {
     let mut record = fixture::record(LockKind::Busted, 1000);
     record.vms[0].exclusion.entries = Some(999);
     let report = RunReport::new(record.clone());
-    assert!(
-        report
-            .exclusion_broken()
-            .unwrap()
-            .contains("BROKEN by lock 'busted'")
-    );
-    assert_eq!(
-        json(&report.render(Format::Json, true))["exclusion"],
-        "broken"
-    );
+    let line = report.exclusion_broken().unwrap();
+    assert!(line.contains("BROKEN by lock 'busted'"));
+    let of_run = json(&report.render(Format::Json, true));
+    assert_eq!(of_run["exclusion"], "broken");
 
-    let plan = super::compare::plan::fixture::plan(&[LockKind::Tas, LockKind::Busted], 0);
-    let comparison = Comparison::new(plan, &[], Ended::ExclusionBroken, Some(&(1, record)));
-    let report = CompareReport::new(context(), comparison, Vec::new());
+    let report = compared(&[LockKind::Tas, LockKind::Busted], &[], Some((1, record)));
     assert!(report.exclusion_broken().is_some());
     let json = json(&report.render(Format::Json));
     assert_eq!(json["exclusion"], "broken");
@@ -226,19 +219,15 @@ fn a_broken_lock_is_cried_out_and_written_down() {
 fn starvation_has_no_ratio_in_tables_and_null_in_json() {
     let mut record = fixture::record(LockKind::Tas, 1000);
     record.vms = vec![fixture::vm("tas", &[1000, 0])];
-    let rounds = vec![vec![record.clone()], vec![record]];
-    let plan = super::compare::plan::fixture::plan(&[LockKind::Tas], 0);
-    let comparison = Comparison::new(plan, &rounds, Ended::Complete, None);
-    let report = CompareReport::new(context(), comparison, Vec::new());
-    assert!(report.render(Format::Table).contains(" none "));
+    let rounds = [vec![record.clone()], vec![record]];
+    let report = compared(&[LockKind::Tas], &rounds, None);
+    let table = report.render(Format::Table);
+    assert!(table.contains(" none "));
     let json = json(&report.render(Format::Json));
     assert_eq!(json["results"][0]["fairness"]["max_over_min"], Value::Null);
     assert_eq!(json["results"][0]["fairness"]["jain"], 0.5);
-    assert!(
-        report
-            .render(Format::Table)
-            .contains("in round 2 vCPU 1 (acquisitions: 0; the others: 1000 each)")
-    );
+    let starved = "in round 2 vCPU 1 (acquisitions: 0; the others: 1000 each)";
+    assert!(table.contains(starved));
 }
 
 #[test]
@@ -251,12 +240,14 @@ fn interval_lines_name_the_vm_and_units() {
         kicks: 3,
         spurious: 0,
     };
+    let (at_s, length_s, without_cpu_s) = (1.5, 0.5, 0.0);
+    let (vms, live) = (vec![vm], Vec::new());
     let interval = Interval {
-        without_cpu_s: 0.0,
-        at_s: 1.5,
-        length_s: 0.5,
-        vms: vec![vm],
-        live: Vec::new(),
+        at_s,
+        length_s,
+        without_cpu_s,
+        vms,
+        live,
     };
     let lines = interval_lines(&fixture::scenario(LockKind::Tas), &interval);
     assert_eq!(lines.len(), 1);
@@ -333,10 +324,8 @@ fn readers_and_writers_are_told_apart_in_every_format() {
     assert_eq!(sharing["writes"]["wait_ns"]["max"], 100);
     assert!(sharing["reads"]["fairness"]["jain"].as_f64().unwrap() > 0.99);
 
-    let plan = super::compare::plan::fixture::plan(&[LockKind::RwLock], 0);
     let rounds = [vec![shared()], vec![shared()]];
-    let comparison = Comparison::new(plan, &rounds, Ended::Complete, None);
-    let report = CompareReport::new(context(), comparison, Vec::new());
+    let report = compared(&[LockKind::RwLock], &rounds, None);
     for text in [
         RunReport::new(shared()).render(Format::Csv, true),
         report.render(Format::Csv),

@@ -10,17 +10,17 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub(crate) struct BenchPlan {
     pub workload: BenchKind,
-    pub layout: TableKind,
     /// The others are compared with the first.
     pub locks: Vec<Lock>,
+    /// Those that the threads share, if there are as many threads.
+    pub vcpus: usize,
     pub threads: Vec<usize>,
+    pub layout: TableKind,
     /// What is done with each lock, by each number of threads.
     pub columns: Vec<Column>,
     pub rounds: usize,
     /// Operations read by chance, instead of reads being evenly spread.
     pub random_mix: bool,
-    /// vCPUs that the threads share, if there are as many threads.
-    pub vcpus: usize,
     /// The scenario of every run, but for what a cell says.
     pub run: Scenario,
 }

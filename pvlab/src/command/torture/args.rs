@@ -38,14 +38,14 @@ Exit codes: 0 SUCCESS, 1 failed to run or interrupted, 2 wrong usage, 3 FAILURE 
 pub(crate) struct TortureArgs {
     /// The lock.
     #[arg(long, value_name = "LOCK", value_parser = LockParser)]
-    pub(super) lock: LockArg,
+    lock: LockArg,
     /// Threads that take it for writing, or exclusively [default: 2 for each CPU, or 1 if the lock has
     /// a read side].
     #[arg(long, value_name = "N", value_parser = threads)]
-    pub(super) writers: Option<usize>,
+    writers: Option<usize>,
     /// Threads that take it for reading [default: 1 for each CPU if the lock has a read side].
     #[arg(long, value_name = "N", value_parser = threads)]
-    pub(super) readers: Option<usize>,
+    readers: Option<usize>,
     /// Length of the test, with unit, at most 30 days.
     #[arg(long, value_name = "TIME", default_value = "30s",
           value_parser = nonzero_long_duration)]
@@ -55,23 +55,23 @@ pub(crate) struct TortureArgs {
     pub(super) stat_interval: Option<Duration>,
     /// Length of the rare long holds, with unit; 0: none.
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = duration)]
-    pub(super) long_hold: Duration,
+    long_hold: Duration,
     /// Let everybody work for this long, then pause for as long, and so on; 0: no pauses.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = long_duration)]
-    pub(super) stutter: Duration,
+    stutter: Duration,
     /// Locks (at most 8) of which each turn takes some at random before it takes the one under torture.
     #[arg(long, value_name = "N", default_value = "0", value_parser = |text: &str| count::<usize>(text, 0, MOST_NESTED as u64))]
-    pub(super) nested_locks: usize,
+    nested_locks: usize,
     /// Give writers real-time scheduling (SCHED_FIFO).
     #[arg(long)]
-    pub(super) writer_fifo: bool,
+    writer_fifo: bool,
     /// Leave another CPU idle at this interval, and none after the last, moving the threads to the
     /// others; 0: never [default: 3s; never on a simulated machine].
     #[arg(long, value_name = "TIME", value_parser = long_duration)]
-    pub(super) shuffle_interval: Option<Duration>,
+    shuffle_interval: Option<Duration>,
     /// Longest time that an acquisition of a writer may take; longer ones are failures; 0: any time.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = duration)]
-    pub(super) acq_writer_lim: Duration,
+    acq_writer_lim: Duration,
     /// Let Max/Min be of failures, as locktorture's was until 2020, instead of acquisitions.
     #[arg(long)]
     pub(super) legacy_max_min: bool,
@@ -80,7 +80,7 @@ pub(crate) struct TortureArgs {
     /// The lock is stuck, which is a failure, if nobody makes an acquisition for this long.
     #[arg(long, value_name = "TIME", default_value = "3s",
           value_parser = nonzero_long_duration)]
-    pub(super) watchdog: Duration,
+    watchdog: Duration,
     #[command(flatten)]
     pub(super) report: ReportArgs,
 }

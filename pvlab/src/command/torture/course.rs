@@ -13,10 +13,13 @@ use crate::session::{
     Due, Found, Observer, Run, RunError, Stuck, Timers, entries, longest_wait, look_every, ns,
     unless, with_control,
 };
-use abi::{VcpuState, phase};
+use abi::{Counter, VcpuState, phase};
+use pvlock::LockEvent;
 use std::ops::ControlFlow;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior};
+
+const CONTENDED: Counter = Counter::Lock(LockEvent::Contended);
 
 /// How a test ended: in its time, or found to be stuck; a break if it was interrupted.
 type Ended = ControlFlow<(), Option<Stuck>>;
@@ -229,28 +232,27 @@ impl<'a> Test<'a> {
                 role,
                 number,
                 vcpu,
-                acquisitions: count.acquisitions,
-                violations: count.violations,
-                late: count.late,
+                acquisitions: count.get(Counter::Acquisitions),
+                violations: count.get(Counter::Violations),
+                late: count.get(Counter::Late),
                 longest_wait_ns: ns(longest, machine.khz()),
                 starved: self.watch.starved(vcpu),
             });
         }
         let last = Counts::new(scenario, self.at_s(), &counts);
+        let absences = &self.run.absences;
+        let without_cpu = absences.recorded(self.begun_at, host::clock::khz());
         // It is over in any case.
         let _ = self.observer.interval(&last);
         self.intervals.push(last);
         Ok(Outcome {
             scenario: scenario.clone(),
             measured_s,
-            without_cpu: self
-                .run
-                .absences
-                .recorded(self.begun_at, host::clock::khz()),
+            without_cpu,
             interrupted,
             intervals: self.intervals,
             threads,
-            contended: counts.iter().map(|count| count.contended).sum(),
+            contended: (counts.iter()).map(|count| count.get(CONTENDED)).sum(),
             exclusive: exclusive(scenario, &counts),
             entries: entries(machine.region())?.iter().sum(),
             given_up: end.given_up,

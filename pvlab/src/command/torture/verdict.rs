@@ -87,10 +87,11 @@ mod tests {
         let mut record = record();
         assert_eq!(failures(&record), []);
         record.threads[1].acquisitions = 0;
+        let (waited_s, others, still) = (1.0, 20, true);
         record.threads[1].starved = Some(Starved {
-            waited_s: 1.0,
-            others: 20,
-            still: true,
+            waited_s,
+            others,
+            still,
         });
         assert_eq!(failures(&record), []);
     }

@@ -1,6 +1,6 @@
 //! Watching: threads that starve, and a lock that is stuck.
 
-use super::count::{acquisitions, waiting_since};
+use super::count::{acquisitions, states, waiting_since};
 use super::record::Starved;
 use crate::figures::starves;
 use crate::session::{Run, RunError, Stuck, Watched, ns};
@@ -143,8 +143,7 @@ impl Watch {
             return run.stuck(0).map(Some);
         }
         let (mut all_halted, mut in_lock) = (true, false);
-        for vcpu in 0..machine.region().layout().vcpus() {
-            let state = machine.region().state(vcpu)?;
+        for (vcpu, state) in states(&**machine)?.into_iter().enumerate() {
             all_halted &= state == VcpuState::Done || machine.is_halted(vcpu);
             in_lock |= state == VcpuState::Working;
         }
