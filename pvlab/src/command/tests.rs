@@ -238,7 +238,7 @@ fn interval_lines_name_the_vm_and_units() {
         contended: 50,
         halts: 4,
         kicks: 3,
-        spurious: 0,
+        ..IntervalVm::default()
     };
     let (at_s, length_s, without_cpu_s) = (1.5, 0.5, 0.0);
     let (vms, live) = (vec![vm], Vec::new());

@@ -1,6 +1,5 @@
 //! `pvlab bench`.
 
-mod error;
 pub(crate) mod plan;
 pub(crate) mod report;
 mod request;

@@ -1,11 +1,10 @@
 //! From the options of `pvlab bench` to its plan, or why that makes no sense.
 
-use super::error::BenchUsage;
 use super::plan::{BenchPlan, Column, Load, Ratio, TableKind};
 use super::{BenchArgs, ModeArg};
 use crate::host::Host;
 use crate::options::common::Request;
-use crate::options::error::CliError;
+use crate::options::error::{CliError, usage};
 use crate::options::guests::Guests;
 use crate::options::times::length;
 use crate::options::work;
@@ -16,6 +15,45 @@ use std::fmt::Display;
 
 /// Operations of each thread in tables of execution times (mail of 3 August 2014).
 const OPERATIONS: u64 = 1_000_000;
+
+/// What is wrong with how `pvlab bench` was called.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BenchUsage {
+    #[error("{option} applies only to rwsem-bench; {workload} has no reads and no load")]
+    NotOfWorkload {
+        option: &'static str,
+        workload: &'static str,
+    },
+    #[error("--modes: the table of several loads has rows for --ratios instead, such as 0:1,1:1")]
+    ModesOfTimes,
+    #[error("--threads {0}: pipe's threads come in pairs; give even numbers")]
+    OddThreads(usize),
+    #[error(
+        "--split: {threads} threads cannot be split {ratio} into those that read and those that write; \
+         choose other --threads"
+    )]
+    NotSplit { threads: usize, ratio: String },
+    #[error("--split: nothing is both read and written; choose other --modes or --ratios")]
+    NothingToSplit,
+    #[error(
+        "--threads {threads}: {vcpus} vCPUs have at most {most} tasks; give fewer, or more --vcpus"
+    )]
+    TooManyThreads {
+        threads: usize,
+        vcpus: usize,
+        most: usize,
+    },
+    #[error("--threads {threads}: at most {most} host threads, as the lock word can name no more")]
+    TooManyHostThreads { threads: usize, most: usize },
+    #[error(
+        "--vcpus applies only to --machine kvm and simulated ones; each host thread is a vCPU of its own"
+    )]
+    VcpusOfThreads,
+    #[error("{option}: {value} is there twice")]
+    Twice { option: &'static str, value: String },
+}
+
+usage!(BenchUsage);
 
 /// The plan, and why its machine was chosen.
 pub(crate) fn plan(args: &BenchArgs, host: &Host) -> Result<(BenchPlan, String), CliError> {

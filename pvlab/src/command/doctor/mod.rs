@@ -13,30 +13,30 @@ use serde::Serialize;
 /// What was found; `docs/json.md` has the fields.
 #[derive(Debug, Serialize)]
 pub(crate) struct Findings {
-    pub schema: &'static str,
-    pub host: Host,
+    schema: &'static str,
+    host: Host,
     /// Absent where no guest can be run.
-    pub kvm: Option<KvmFindings>,
-    pub kvm_problem: Option<String>,
-    pub switches_problem: Option<String>,
-    pub costs: Vec<Costs>,
-    pub consequences: Vec<String>,
+    kvm: Option<KvmFindings>,
+    kvm_problem: Option<String>,
+    switches_problem: Option<String>,
+    costs: Vec<Costs>,
+    consequences: Vec<String>,
 }
 
 /// What this KVM does, beyond what the host says of it.
 #[derive(Debug, Serialize)]
 pub(crate) struct KvmFindings {
-    pub max_vcpus: usize,
+    max_vcpus: usize,
     /// TSC ticks of a two-instruction loop's turn; absent if that does not run.
-    pub loop_ticks_cpl0: Option<u64>,
-    pub loop_ticks_cpl3: Option<u64>,
-    pub auto_cpl: u8,
-    pub tsc_khz: u64,
-    pub steal_time: bool,
-    pub preempted_reported: bool,
-    pub statistics: bool,
+    loop_ticks_cpl0: Option<u64>,
+    loop_ticks_cpl3: Option<u64>,
+    auto_cpl: u8,
+    tsc_khz: u64,
+    steal_time: bool,
+    preempted_reported: bool,
+    statistics: bool,
     /// From one task of a vCPU to another: woken by the first, which then blocks.
-    pub task_switch: Cost,
+    task_switch: Cost,
 }
 
 /// Examines the host and renders the findings.

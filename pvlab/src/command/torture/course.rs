@@ -257,7 +257,7 @@ impl<'a> Test<'a> {
             entries: entries(machine.region())?.iter().sum(),
             given_up: end.given_up,
             pauses: self.pauses.made,
-            shuffles: self.shuffles as u64,
+            shuffles: self.shuffles,
             preempted_reported: machine.region().preempted_is_reported()?,
             stuck: end.lost.map(|lost| lost.to_string()),
         })

@@ -113,32 +113,17 @@ mod tests {
 
     #[test]
     fn flags_mark_a_wide_spread_and_failures() {
-        for (tally, legacy, text) in [
-            (
-                tally(12, 9, 3, 2),
-                false,
-                "Total: 12  Max/Min: 9/3 ???  Fail: 2 !!!",
-            ),
+        for ([total, max, min, fail], legacy, text) in [
+            ([12, 9, 3, 2], false, "12  Max/Min: 9/3 ???  Fail: 2 !!!"),
             // Half of the maximum, rounded down, must be above the minimum.
-            (
-                tally(10, 7, 3, 0),
-                false,
-                "Total: 10  Max/Min: 7/3   Fail: 0",
-            ),
-            (
-                tally(11, 8, 3, 0),
-                false,
-                "Total: 11  Max/Min: 8/3 ???  Fail: 0",
-            ),
+            ([10, 7, 3, 0], false, "10  Max/Min: 7/3   Fail: 0"),
+            ([11, 8, 3, 0], false, "11  Max/Min: 8/3 ???  Fail: 0"),
             // The form until 2020: of failures.
-            (
-                tally(12, 9, 3, 2),
-                true,
-                "Total: 12  Max/Min: 2/0 ???  Fail: 2 !!!",
-            ),
+            ([12, 9, 3, 2], true, "12  Max/Min: 2/0 ???  Fail: 2 !!!"),
         ] {
-            let line = interval(&at(2.000_5, tally, None), legacy).concat();
-            assert_eq!(line, format!("[    2.000500] Writes:  {text}"));
+            let seen = at(2.000_5, tally(total, max, min, fail), None);
+            let expected = format!("[    2.000500] Writes:  Total: {text}");
+            assert_eq!(interval(&seen, legacy), [expected]);
         }
     }
 

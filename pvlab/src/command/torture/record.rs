@@ -26,7 +26,7 @@ pub(crate) struct Outcome {
     /// vCPUs that were still waiting for the lock some time after the end, and were not waited for.
     pub given_up: Vec<usize>,
     pub pauses: Vec<Pause>,
-    pub shuffles: u64,
+    pub shuffles: usize,
     pub preempted_reported: bool,
     /// What was found when the lock was stuck.
     pub stuck: Option<String>,

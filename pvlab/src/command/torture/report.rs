@@ -130,9 +130,9 @@ impl TortureReport {
             0 => "0 contended acquisitions: nobody ever waited".to_owned(),
             n => format!("{} contended", share(n, writes + reads)),
         };
+        let seconds = record.measured_s;
         lines.push(format!(
-            "acquisitions: {by_kind}, in {:.1} s; {contended}",
-            record.measured_s
+            "acquisitions: {by_kind}, in {seconds:.1} s; {contended}"
         ));
         for role in [Role::Writer, Role::Reader] {
             if let Some(thread) = of(role).max_by_key(|thread| thread.longest_wait_ns) {
@@ -154,10 +154,7 @@ impl TortureReport {
                 "{}, {} in all; threads moved {}",
                 plural(record.pauses.len(), "pause"),
                 time(paused.fold(0.0, |sum, length| sum + length) * 1e9),
-                plural(
-                    usize::try_from(record.shuffles).unwrap_or(usize::MAX),
-                    "time"
-                ),
+                plural(record.shuffles, "time"),
             ));
         }
         match &record.stuck {

@@ -195,39 +195,52 @@ mod tests {
     const SHORT: (u64, Duration) = (7, Duration::from_millis(999));
     const LONG: (u64, Duration) = (7, Duration::from_millis(1500));
 
+    /// What is told of vCPU 0 of three after each of these looks: the acquisitions of others that it starved for,
+    /// and whether it still does. A look finds its acquisitions and those of all, its wait, and may be the last.
+    fn told<const N: usize>(
+        looks: [((u64, u64), (u64, Duration), bool); N],
+    ) -> [Option<(u64, bool)>; N] {
+        let mut watch = Watch::new(3);
+        looks.map(|(counts, wait, last)| {
+            watch.note(0, counts, wait, last);
+            watch.starved(0).map(|worst| (worst.others, worst.still))
+        })
+    }
+
     #[test]
     fn a_thread_that_never_gets_the_lock_starves_once_others_had_it_often() {
-        let mut watch = Watch::new(3);
-        watch.note(0, (0, 10), BEGUN, false);
-        watch.note(0, (0, 49), SHORT, true);
-        assert_eq!(watch.starved(0), None, "39 in all are not 20 of each");
-        watch.note(0, (0, 50), SHORT, false);
-        assert_eq!(watch.starved(0), None, "it may still get it");
-        watch.note(0, (0, 50), SHORT, true);
-        let starved = watch.starved(0).unwrap();
-        assert_eq!((starved.others, starved.still), (40, true));
+        let looks = [
+            ((0, 10), BEGUN, false),
+            // 39 in all are not 20 of each.
+            ((0, 49), SHORT, true),
+            // It may still get it.
+            ((0, 50), SHORT, false),
+            ((0, 50), SHORT, true),
+        ];
+        assert_eq!(told(looks), [None, None, None, Some((40, true))]);
     }
 
     #[test]
     fn a_long_wait_counts_from_its_beginning_and_is_remembered() {
-        let mut watch = Watch::new(3);
-        watch.note(0, (5, 205), BEGUN, false);
-        watch.note(0, (5, 244), LONG, false);
-        assert_eq!(watch.starved(0), None, "others made 39 since");
-        watch.note(0, (5, 245), SHORT, false);
-        assert_eq!(watch.starved(0), None, "it has not waited for long");
-        watch.note(0, (5, 245), LONG, false);
-        assert!(watch.starved(0).unwrap().still);
-        watch.note(0, (6, 246), NOT, false);
-        assert!(!watch.starved(0).unwrap().still, "it is over");
+        let looks = [
+            ((5, 205), BEGUN, false),
+            // Others made 39 since,
+            ((5, 244), LONG, false),
+            // it has not waited for long,
+            ((5, 245), SHORT, false),
+            ((5, 245), LONG, false),
+            // it is over.
+            ((6, 246), NOT, false),
+        ];
+        let (starves, over) = (Some((40, true)), Some((40, false)));
+        assert_eq!(told(looks), [None, None, None, starves, over]);
     }
 
     #[test]
     fn what_others_did_before_is_no_reason() {
-        let mut watch = Watch::new(3);
-        watch.note(0, (0, 10000), SHORT, false);
-        watch.note(0, (0, 10002), LONG, true);
-        assert_eq!(watch.starved(0), None, "in a queue each gets its turn");
+        // In a queue each gets its turn.
+        let looks = [((0, 10000), SHORT, false), ((0, 10002), LONG, true)];
+        assert_eq!(told(looks), [None; 2]);
     }
 
     #[test]

@@ -75,17 +75,14 @@ Spread (most minus least of the rounds, in % of the median):
 fn times(locks: &[&str]) -> BenchPlan {
     let mut plan = fixture::plan(locks, &[2]);
     plan.layout = TableKind::Times;
-    plan.columns = [Ratio::WRITES, Ratio::new(10, 1)]
-        .into_iter()
-        .flat_map(|ratio| {
-            [1, 10].map(|load| Column {
-                name: format!("{ratio} {load}"),
-                ratio,
-                split: false,
-                load: Load::Pauses(load),
-            })
-        })
-        .collect();
+    let column = |ratio: Ratio, load| Column {
+        name: format!("{ratio} {load}"),
+        ratio,
+        split: false,
+        load: Load::Pauses(load),
+    };
+    let of = |ratio| [1, 10].map(|load| column(ratio, load));
+    plan.columns = [of(Ratio::WRITES), of(Ratio::new(10, 1))].concat();
     plan
 }
 
