@@ -17,7 +17,7 @@ fn ask(options: &str) -> Result<(Request, Torture), CliError> {
 
 #[test]
 fn defaults_are_those_of_locktorture() {
-    let work = |scenario: &Scenario| (scenario.vcpus(), scenario.workload.mix.clone());
+    let work = |scenario: &Scenario| (scenario.vcpus(), scenario.workload.mix);
     let (request, how) = ask("--lock tas --cpus 0-3").unwrap();
     let scenario = request.scenario;
     assert_eq!(work(&scenario), (8, Mix::Readers(0)));

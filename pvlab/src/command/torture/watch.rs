@@ -195,11 +195,12 @@ mod tests {
     const SHORT: (u64, Duration) = (7, Duration::from_millis(999));
     const LONG: (u64, Duration) = (7, Duration::from_millis(1500));
 
+    /// Its acquisitions and those of all, its wait, and whether it is the last look.
+    type Look = ((u64, u64), (u64, Duration), bool);
+
     /// What is told of vCPU 0 of three after each of these looks: the acquisitions of others that it starved for,
-    /// and whether it still does. A look finds its acquisitions and those of all, its wait, and may be the last.
-    fn told<const N: usize>(
-        looks: [((u64, u64), (u64, Duration), bool); N],
-    ) -> [Option<(u64, bool)>; N] {
+    /// and whether it still does.
+    fn told<const N: usize>(looks: [Look; N]) -> [Option<(u64, bool)>; N] {
         let mut watch = Watch::new(3);
         looks.map(|(counts, wait, last)| {
             watch.note(0, counts, wait, last);

@@ -111,7 +111,8 @@ pub(crate) fn foot(result: &BenchResult) -> Vec<String> {
             name(plan, cell)
         ));
     }
-    let waits: [(&str, fn(&RunFigures) -> Option<u64>); 2] = [
+    type Wait = fn(&RunFigures) -> Option<u64>;
+    let waits: [(&str, Wait); 2] = [
         ("write", |run| run.write_wait_max_ns),
         ("read", |run| run.read_wait_max_ns),
     ];

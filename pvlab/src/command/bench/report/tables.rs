@@ -61,8 +61,8 @@ fn grids(result: &BenchResult) -> Vec<Grid> {
     let groups = || locks.chunks(if two && !times { 2 } else { 1 });
     let figures = groups().map(|locks| {
         let title = match locks {
-            &[first @ 0] if times && two => format!("Before ({})", plan.locks[first]),
-            &[second] if times && two => format!("After ({})", plan.locks[second]),
+            [0] if times && two => format!("Before ({})", plan.locks[0]),
+            [_] if times && two => format!("After ({})", plan.locks[1]),
             _ => String::new(),
         };
         grid(result, locks, Show::Figure, title)
@@ -80,7 +80,7 @@ fn grids(result: &BenchResult) -> Vec<Grid> {
     });
     let spreads = groups().filter(|_| plan.rounds > 1).map(|locks| {
         let of = match locks {
-            &[lock] if times => format!(" of {}", plan.locks[lock]),
+            [lock] if times => format!(" of {}", plan.locks[*lock]),
             _ => String::new(),
         };
         let title =
