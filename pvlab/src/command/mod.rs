@@ -73,10 +73,10 @@ pub(crate) enum Command {
     #[command(after_help = trace::EXAMPLES, mut_args = trace::not_with_summary)]
     Trace(Box<trace::TraceArgs>),
     /// Torture a lock as locktorture does, and say whether it stood it.
-    #[command(after_help = torture::EXAMPLES, mut_arg("format", in_short))]
+    #[command(after_help = torture::EXAMPLES, mut_args = in_short)]
     Torture(Box<torture::TortureArgs>),
     /// Tell what this host is, what halts and kicks cost on it, and what will not work.
-    #[command(after_help = doctor::EXAMPLES, mut_arg("format", in_short))]
+    #[command(after_help = doctor::EXAMPLES, mut_args = in_short)]
     Doctor(output::ReportArgs),
     /// Run again exactly what a schedule file says.
     #[command(after_help = replay::EXAMPLES)]

@@ -36,6 +36,9 @@ pub(crate) fn short_format() -> impl TypedValueParser<Value = Format> {
 }
 
 /// Gives a command's report those formats alone.
-pub(crate) fn in_short(format: Arg) -> Arg {
-    format.value_parser(short_format())
+pub(crate) fn in_short(arg: Arg) -> Arg {
+    match arg.get_id().as_str() {
+        "format" => arg.value_parser(short_format()),
+        _ => arg,
+    }
 }

@@ -44,12 +44,12 @@ pub(crate) fn run(
             unless(&mut signalled, run.vms.come_to(VcpuState::Ready)).await?;
             schedule(&run, torture)?;
             let mut test = Test::begin(run, torture, observer)?;
-            let stuck = tokio::select! {
+            let ended = tokio::select! {
                 biased;
                 () = &mut signalled => ControlFlow::Break(()),
                 ended = test.go_on(stat_interval) => ended?,
             };
-            test.finish(stuck).await
+            test.finish(ended).await
         })
     })
 }

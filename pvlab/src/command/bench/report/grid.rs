@@ -97,19 +97,21 @@ impl Grid {
     /// As a part of a report in Markdown.
     pub(crate) fn block(&self) -> Block {
         let mut columns = Columns::new();
-        let mut threads = "# of threads";
-        if self.rows.iter().any(|row| row.name.is_some()) {
+        let named = self.rows.iter().any(|row| row.name.is_some());
+        if named {
             let name = |row: &&Row| row.name.clone().unwrap_or_default();
-            columns = columns.cell(times::FIRST, name).left();
-            threads = times::THREADS;
+            columns = columns.cell(times::FIRST, name);
         }
-        columns = columns.cell(threads, |row| row.threads.to_string());
+        columns = columns.cell(times::THREADS, |row| row.threads.to_string());
         let titles = (self.groups.iter())
             .flat_map(|(group, columns)| columns.iter().map(move |name| format!("{group} {name}")));
         for (number, title) in titles.enumerate() {
             columns = columns.cell(title, move |row| row.cells[number].clone());
         }
-        Block::Table(columns.table(self.title.clone(), &self.rows))
+        let mut table = columns.table(self.title.clone(), &self.rows);
+        // The first column is to the left if it is of names.
+        table.left.retain(|_| named);
+        Block::Table(table)
     }
 }
 
