@@ -292,6 +292,14 @@ pub enum Length {
 }
 
 impl Length {
+    /// The time, if one is given.
+    pub const fn duration(self) -> Option<Duration> {
+        match self {
+            Self::Duration(duration) => Some(duration),
+            Self::Iterations(_) => None,
+        }
+    }
+
     /// Acquisitions by each vCPU, 0 if a time is given instead.
     pub const fn iterations(self) -> u64 {
         match self {

@@ -5,7 +5,7 @@
 
 mod commands;
 
-use commands::{ended, json, pvlab, stderr, stdout};
+use commands::{ended, ended_in_a_line, json, pvlab, stdout};
 use peers::Peer;
 
 fn built_in() -> impl Iterator<Item = Peer> {
@@ -19,7 +19,7 @@ fn every_peer_excludes_and_is_measured_like_our_locks() {
             "run --machine threads --lock {peer} --vcpus 4 --cpus 0 --duration 60ms --warm-up 1ms --format json"
         );
         let output = pvlab(&line);
-        assert_eq!(ended(&output), 0, "{peer}: {}", stderr(&output));
+        ended(&output, 0, &line, &[]);
         let report = json(stdout(&output));
         assert_eq!(report["exclusion"], "held", "{peer}");
         let summary = &report["summary"];
@@ -38,13 +38,13 @@ fn peers_with_a_read_side_share() {
             "torture --machine threads --lock {peer} --readers 2 --writers 2 --cpus 0 --duration 100ms --format json"
         );
         let output = pvlab(&line);
-        assert_eq!(ended(&output), 0, "{peer}: {}", stderr(&output));
+        ended(&output, 0, &line, &[]);
         let line = format!(
             "run --machine threads --lock {peer} --reads 90% --vcpus 4 --cpus 0 --duration 60ms --warm-up 1ms \
              --format json"
         );
         let output = pvlab(&line);
-        assert_eq!(ended(&output), 0, "{peer}: {}", stderr(&output));
+        ended(&output, 0, &line, &[]);
         assert_eq!(json(stdout(&output))["exclusion"], "held", "{peer}");
     }
 }
@@ -56,7 +56,7 @@ fn a_trace_of_a_peer_adds_up() {
             "trace --machine threads --lock {lock} --vcpus 3 --cpus 0 --duration 20ms --warm-up 1ms --account json"
         );
         let output = pvlab(&line);
-        assert_eq!(ended(&output), 0, "{lock}: {}", stderr(&output));
+        ended(&output, 0, &line, &[]);
     }
 }
 
@@ -90,24 +90,15 @@ fn peers_are_refused_where_they_cannot_run() {
         ("run --lock std-mutex --machine threads --reads 50%", "read"),
     ] {
         let output = pvlab(line);
-        assert_eq!(ended(&output), 2, "{line}");
-        let errors = stderr(&output);
-        assert!(errors.contains(says), "{line}: {errors}");
-        assert_eq!(errors.trim().lines().count(), 1, "{errors}");
+        ended_in_a_line(&output, 2, line, &[says]);
     }
     if std::path::Path::new("/dev/kvm").exists() {
         let output = pvlab("run --lock std-mutex --machine kvm");
-        assert_eq!(ended(&output), 2);
-        assert!(stderr(&output).contains("add --machine threads"));
+        ended_in_a_line(&output, 2, "KVM", &["add --machine threads"]);
     }
     for peer in Peer::ALL.iter().filter(|peer| !peer.is_built_in()) {
         let output = pvlab(&format!("run --lock {peer} --machine threads"));
-        assert_eq!(ended(&output), 2);
-        assert!(
-            stderr(&output).contains("--features ck"),
-            "{}",
-            stderr(&output)
-        );
+        ended_in_a_line(&output, 2, peer.name(), &["--features ck"]);
     }
 }
 
@@ -116,7 +107,7 @@ fn a_comparison_with_peers_runs_all_of_them() {
     let output = pvlab(
         "compare --peers --rounds 1 --vcpus 2 --cpus 0 --duration 20ms --warm-up 1ms --format json",
     );
-    assert_eq!(ended(&output), 0, "{}", stderr(&output));
+    ended(&output, 0, "compare", &[]);
     let report = json(stdout(&output));
     let locks: Vec<_> = report["locks"]
         .as_array()
@@ -133,7 +124,7 @@ fn a_comparison_with_peers_runs_all_of_them() {
     let output = pvlab(
         "compare --peers --reads 90% --rounds 1 --vcpus 2 --cpus 0 --duration 20ms --warm-up 1ms --format csv",
     );
-    assert_eq!(ended(&output), 0, "{}", stderr(&output));
+    ended(&output, 0, "compare", &[]);
     for peer in built_in() {
         assert_eq!(
             stdout(&output).contains(&format!("{peer},")),
@@ -142,5 +133,5 @@ fn a_comparison_with_peers_runs_all_of_them() {
         );
     }
     let output = pvlab("compare --peers --locks tas");
-    assert_eq!(ended(&output), 2);
+    ended(&output, 2, "both", &["--locks"]);
 }

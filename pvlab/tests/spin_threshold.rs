@@ -4,7 +4,7 @@
 
 mod commands;
 
-use commands::{ended, json, pvlab, stderr, stdout};
+use commands::{ended, ended_in_a_line, json, pvlab, stdout};
 use serde_json::Value;
 
 fn machines() -> Vec<&'static str> {
@@ -20,7 +20,7 @@ fn spinning(machine: &str, options: &str) -> Value {
         "run --machine {machine} {options} --vcpus 3 --cpus 0 --duration 30ms --warm-up 1ms --format json"
     );
     let output = pvlab(&line);
-    assert_eq!(ended(&output), 0, "{line}: {}", stderr(&output));
+    ended(&output, 0, &line, &[]);
     json(stdout(&output))["summary"]["spinning"].clone()
 }
 
@@ -65,7 +65,7 @@ fn torture_takes_a_time_too() {
         let line =
             format!("torture --machine {machine} --lock pv-next --writers 3 --duration 100ms");
         let output = pvlab(&line);
-        assert_eq!(ended(&output), 0, "{line}: {}", stderr(&output));
+        ended(&output, 0, &line, &[]);
     }
 }
 
@@ -75,9 +75,6 @@ fn what_is_no_threshold_is_refused_in_a_line() {
         let output = pvlab(&format!(
             "run --machine threads --lock pv-next --spin-threshold {wrong}"
         ));
-        assert_eq!(ended(&output), 2, "{wrong}");
-        let errors = stderr(&output);
-        assert!(errors.contains("20us"), "it says what to write: {errors}");
-        assert_eq!(errors.trim().lines().count(), 1, "{errors}");
+        ended_in_a_line(&output, 2, wrong, &["20us"]);
     }
 }

@@ -73,38 +73,33 @@ pub(crate) fn run(args: &MachinesArgs) -> Result<u8, CliError> {
 fn list(format: Format) -> String {
     let host = Host::examine();
     let cpus = host.allowed_cpus.len();
-    let mut machines: Vec<_> = MachineKind::of_the_host()
-        .map(|machine| {
-            let facts = machine.facts();
-            let here = format!(" Here: {}.", host.kvm.device);
-            Machine {
-                name: facts.name.to_owned(),
-                simulated: false,
-                cpus: Some(cpus),
-                about: facts.about.to_owned() + if facts.kvm { &here } else { "" },
-            }
-        })
-        .collect();
-    machines.extend(sim::presets::names().map(|name| {
+    let here = format!(" Here: {}.", host.kvm.device);
+    let real = MachineKind::of_the_host().map(|machine| {
+        let facts = machine.facts();
+        Machine {
+            name: facts.name.to_owned(),
+            simulated: false,
+            cpus: Some(cpus),
+            about: facts.about.to_owned() + if facts.kvm { &here } else { "" },
+        }
+    });
+    let simulated = sim::presets::names().map(|name| {
         let spec = sim::presets::find(name);
+        let cpus = spec.as_ref().ok().map(Spec::cpus);
         Machine {
             name: format!("{SIM_PREFIX}{name}"),
             simulated: true,
-            cpus: spec.as_ref().ok().map(Spec::cpus),
-            about: match &spec {
-                Ok(spec) => spec.about.trim().to_owned(),
-                Err(error) => error.to_string(),
-            },
+            cpus,
+            about: spec.map_or_else(|e| e.to_string(), |spec| spec.about.trim().to_owned()),
         }
-    }));
+    });
+    let machines: Vec<_> = real.chain(simulated).collect();
     let columns = Columns::new()
         .text("name", "machine", |machine: &Machine| machine.name.clone())
         .value("simulated", |machine| machine.simulated)
         .value("cpus", |machine| machine.cpus)
         .cell("CPUs", |machine| {
-            machine
-                .cpus
-                .map_or_else(String::new, |cpus| cpus.to_string())
+            machine.cpus.map_or_else(String::new, |n| n.to_string())
         })
         .text("about", "what it is", |machine| machine.about.clone())
         .left();

@@ -29,6 +29,7 @@ mod validate;
 use crate::ending;
 use crate::options::error::{CliError, Ends, usage};
 use crate::options::exit::{DONE, FAILED, complain, watch};
+use crate::options::output::in_short;
 use crate::options::{output, terminal};
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
@@ -72,11 +73,11 @@ pub(crate) enum Command {
     #[command(after_help = trace::EXAMPLES, mut_args = trace::not_with_summary)]
     Trace(Box<trace::TraceArgs>),
     /// Torture a lock as locktorture does, and say whether it stood it.
-    #[command(after_help = torture::EXAMPLES)]
+    #[command(after_help = torture::EXAMPLES, mut_args = in_short)]
     Torture(Box<torture::TortureArgs>),
     /// Tell what this host is, what halts and kicks cost on it, and what will not work.
-    #[command(after_help = doctor::EXAMPLES)]
-    Doctor(doctor::DoctorArgs),
+    #[command(after_help = doctor::EXAMPLES, mut_args = in_short)]
+    Doctor(output::ReportArgs),
     /// Run again exactly what a schedule file says.
     #[command(after_help = replay::EXAMPLES)]
     Replay(replay::ReplayArgs),

@@ -2,8 +2,8 @@
 
 use super::numbers::named;
 use crate::report::Format;
-use clap::Args;
 use clap::builder::TypedValueParser;
+use clap::{Arg, Args};
 use std::path::PathBuf;
 
 pub(crate) use crate::publish::{OutputError, Target};
@@ -33,4 +33,12 @@ pub(crate) fn format() -> impl TypedValueParser<Value = Format> {
 /// The formats of reports that are no series of figures.
 pub(crate) fn short_format() -> impl TypedValueParser<Value = Format> {
     named(&FORMATS[..2])
+}
+
+/// Gives a command's report those formats alone.
+pub(crate) fn in_short(arg: Arg) -> Arg {
+    match arg.get_id().as_str() {
+        "format" => arg.value_parser(short_format()),
+        _ => arg,
+    }
 }

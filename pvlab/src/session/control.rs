@@ -26,6 +26,18 @@ pub(crate) struct Control {
 /// Ends when Ctrl-C is typed, or the process is asked to end.
 pub(crate) type Signalled<'a> = Pin<&'a mut dyn Future<Output = ()>>;
 
+/// What comes of `step`, unless Ctrl-C is typed before.
+pub(crate) async fn unless<T>(
+    signalled: &mut Signalled<'_>,
+    step: impl Future<Output = Result<T, RunError>>,
+) -> Result<T, RunError> {
+    tokio::select! {
+        biased;
+        () = signalled => Err(RunError::Interrupted),
+        done = step => done,
+    }
+}
+
 thread_local! {
     static REAL: RefCell<Option<Control>> = const { RefCell::new(None) };
     static SIMULATED: RefCell<Option<Control>> = const { RefCell::new(None) };
@@ -100,24 +112,12 @@ impl Control {
     ) -> Result<Record, RunError> {
         self.carry_out(async |mut signalled| {
             let mut run = Run::launch(scenario, spin_times, collector)?;
-            tokio::select! {
-                biased;
-                () = &mut signalled => return Err(RunError::Interrupted),
-                prepared = run.prepared() => prepared?,
-            }
-            tokio::select! {
-                biased;
-                () = &mut signalled => return Err(RunError::Interrupted),
-                calibrated = run.calibrate() => calibrated?,
-            }
+            unless(&mut signalled, run.prepared()).await?;
+            unless(&mut signalled, run.calibrate()).await?;
             run.make_noise()?;
             run.attach();
             observer.phase("warming up");
-            let start = tokio::select! {
-                biased;
-                () = &mut signalled => return Err(RunError::Interrupted),
-                start = run.warm_up() => start?,
-            };
+            let start = unless(&mut signalled, run.warm_up()).await?;
             observer.phase("measuring");
             let from = run.begin_measurement()?;
             let begun = run.when(&from);

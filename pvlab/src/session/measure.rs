@@ -1,6 +1,5 @@
 //! The measurement, and the record of it.
 
-use super::absence::Found;
 use super::calibration;
 use super::intervals::Intervals;
 use super::live::{LOOK_EVERY, Live};
@@ -8,17 +7,17 @@ use super::run::Run;
 use super::snapshot;
 use super::snapshot::{VmSnapshot, ns, to_f64};
 use super::surroundings::Counts;
+use super::timers::{Due, Timers};
 use super::vms::{Watched, seconds};
 use super::{Observer, Options, RunError, look_every, tasks};
 use crate::record::{Absence, Context, Record, Start, VmRecord};
-use crate::scenario::Length;
 use crate::trace::collect::COLLECT_EVERY;
 use abi::{VcpuArea, phase};
 use std::mem::offset_of;
 use std::ops::ControlFlow;
-use std::pin::Pin;
 use std::time::Duration;
-use tokio::time::{Instant, Sleep, interval_at, sleep_until};
+use tokio::time::Instant;
+use tokio::time::MissedTickBehavior::{Burst, Delay};
 
 /// If the measurement ends so soon after a statistics interval, that lasts until then.
 const AT_ONCE: Duration = Duration::from_millis(1);
@@ -56,62 +55,52 @@ impl Run<'_> {
         observer: &mut dyn Observer,
         reporter: &mut Intervals,
     ) -> Result<ControlFlow<()>, RunError> {
-        let duration = match self.scenario.length {
-            Length::Duration(duration) => Some(duration),
-            Length::Iterations(_) => None,
-        };
-        let never = Duration::from_secs(u32::MAX.into());
-        let end = sleep_until(begun + duration.unwrap_or(never));
-        tokio::pin!(end);
-        let stat = options.stat_interval.unwrap_or(never);
-        let mut intervals = interval_at(Instant::now() + stat, stat);
+        const INTERVAL: usize = 0;
+        const LIVE: usize = 1;
+        const COLLECTION: usize = 2;
+        let duration = self.scenario.length.duration();
         let mut live = options.live.then(|| Live::new(&self.vms));
-        let live_every = if live.is_some() { LOOK_EVERY } else { never };
-        let mut live_looks = interval_at(Instant::now() + live_every, live_every);
-        live_looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let look = look_every(self.scenario.machine);
-        let mut looks = interval_at(Instant::now() + look, look);
-        looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let every = if self.collector.is_some() {
-            COLLECT_EVERY
-        } else {
-            never
-        };
-        let mut collections = interval_at(Instant::now() + every, every);
-        collections.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let periods = [
+            (options.stat_interval, Burst),
+            (live.as_ref().map(|_| LOOK_EVERY), Delay),
+            (self.collector.as_ref().map(|_| COLLECT_EVERY), Delay),
+            (Some(look_every(self.scenario.machine)), Delay),
+        ];
+        let mut timers = Timers::new(begun, duration, periods);
         loop {
-            tokio::select! {
-                biased;
-                () = &mut end => {
-                    // What was lost is measured now.
-                    if postpone(&mut end, self.notice_absence()) {
-                        continue;
+            match timers.next().await {
+                // What was lost is measured now.
+                Due::End => {
+                    if !timers.postpone(self.notice_absence()) {
+                        return Ok(ControlFlow::Continue(()));
                     }
-                    return Ok(ControlFlow::Continue(()));
                 }
-                _ = intervals.tick() => {
+                Due::Tick(INTERVAL) => {
                     // The last interval ends with the measurement.
                     if duration.is_some_and(|all| begun.elapsed() + AT_ONCE >= all) {
                         continue;
                     }
-                    let seen = live.as_mut().map(|live| {
-                        (0..self.vms.len()).map(|vm| live.take(vm)).collect()
-                    });
-                    postpone(&mut end, self.notice_absence());
+                    let seen = live
+                        .as_mut()
+                        .map(|live| (0..self.vms.len()).map(|vm| live.take(vm)).collect());
+                    timers.postpone(self.notice_absence());
                     let seen = seen.unwrap_or_default();
-                    if reporter.report(&self.vms, &self.absences, seen, observer)?.is_break() {
+                    if reporter
+                        .report(&self.vms, &self.absences, seen, observer)?
+                        .is_break()
+                    {
                         return Ok(ControlFlow::Break(()));
                     }
                 }
-                _ = live_looks.tick() => {
+                Due::Tick(LIVE) => {
                     if let Some(live) = &mut live {
                         live.look(&self.vms)?;
                     }
                 }
-                _ = collections.tick() => self.collect()?,
-                _ = looks.tick() => {
+                Due::Tick(COLLECTION) => self.collect()?,
+                Due::Tick(_) => {
                     self.vms.listen()?;
-                    postpone(&mut end, self.notice_absence());
+                    timers.postpone(self.notice_absence());
                     self.watch()?;
                     if self.vms.all_done()? {
                         return Ok(ControlFlow::Continue(()));
@@ -270,17 +259,5 @@ impl Run<'_> {
             }
         }
         Ok(Some(first).filter(|first| first.is_finite()))
-    }
-}
-
-/// Puts `end` off by the time that was lost; whether there was any.
-pub(crate) fn postpone(end: &mut Pin<&mut Sleep>, found: Option<Found>) -> bool {
-    match found {
-        Some(found) if !found.lost.is_zero() => {
-            let later = end.deadline() + found.lost;
-            end.as_mut().reset(later);
-            true
-        }
-        _ => false,
     }
 }

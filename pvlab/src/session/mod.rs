@@ -21,6 +21,7 @@ mod spinning;
 mod stop;
 mod surroundings;
 mod tasks;
+mod timers;
 mod vms;
 mod warm_up;
 mod weights;
@@ -34,12 +35,11 @@ use std::time::Duration;
 pub use error::{RunError, Stuck};
 
 pub(crate) use absence::Found;
-pub(crate) use measure::postpone;
-
-pub(crate) use control::with_control;
+pub(crate) use control::{unless, with_control};
 pub(crate) use run::{POLL, Run};
 pub(crate) use snapshot::{entries, longest_wait, ns};
 pub(crate) use spinning::{SpinTimes, spin_times};
+pub(crate) use timers::{Due, Timers};
 pub(crate) use vms::Watched;
 
 /// How often to look at a run while it goes on. Each look takes a CPU from a vCPU for a moment, unless

@@ -1,6 +1,5 @@
 //! `pvlab bench`.
 
-mod error;
 pub(crate) mod plan;
 pub(crate) mod report;
 mod request;
@@ -15,17 +14,15 @@ use crate::options::exit::{BROKEN, DONE, complain, interrupted, watch};
 use crate::options::guests::vcpus;
 use crate::options::lock::{LockArg, lock_parser};
 use crate::options::machine::{JobsArgs, jobs};
-use crate::options::numbers::{each, rounds};
+use crate::options::numbers::{each, named, rounds};
 use crate::options::output::{ReportArgs, Target};
 use crate::options::progress::Progress;
 use crate::options::times::{OutsideArg, duration, nonzero_duration, outside};
 use crate::options::work::DataArgs;
-use crate::record::Context;
-use crate::record::Ended;
-use crate::record::VmRecord;
+use crate::record::{Context, Ended, VmRecord};
 use crate::scenario::BenchKind;
 use crate::session::RunError;
-use clap::builder::{EnumValueParser, PossibleValuesParser, TypedValueParser};
+use clap::builder::EnumValueParser;
 use clap::{Args, ValueEnum};
 use plan::{BenchPlan, Cell, Load, Ratio};
 use report::BenchReport;
@@ -77,7 +74,7 @@ const DURATION: Duration = Duration::from_secs(1);
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
     /// What the threads do.
-    #[arg(value_name = "WORKLOAD", value_parser = workload())]
+    #[arg(value_name = "WORKLOAD", value_parser = named(&WORKLOADS))]
     workload: BenchKind,
     #[arg(long, value_name = "LOCK,...", value_delimiter = ',', value_parser = each(lock_parser()),
           help = locks_help())]
@@ -104,8 +101,8 @@ pub(crate) struct BenchArgs {
     split: bool,
     /// Which operations of rwsem-bench read, where a thread both reads and writes: evenly spread ones
     /// (alternate), or by chance, by --seed (random) [default: alternate].
-    #[arg(long, value_name = "HOW", value_enum)]
-    mix: Option<BenchMixArg>,
+    #[arg(long, value_name = "HOW", value_parser = named(&[("alternate", false), ("random", true)]))]
+    mix: Option<bool>,
     /// Think for this long, with unit, between two operations; TIME:exp is random, with that mean.
     #[arg(long, value_name = "TIME[:exp]", default_value = "0", value_parser = outside)]
     outside: OutsideArg,
@@ -139,13 +136,6 @@ pub(crate) struct BenchArgs {
     report: ReportArgs,
 }
 
-/// Which operations read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum BenchMixArg {
-    Alternate,
-    Random,
-}
-
 /// A column of the table of rates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ModeArg {
@@ -158,32 +148,19 @@ enum ModeArg {
 }
 
 impl ModeArg {
-    const ALL: [Self; 3] = [Self::Wlock, Self::Rlock, Self::Mixed];
-
-    const fn name(self) -> &'static str {
+    const fn column(self) -> (&'static str, Ratio) {
         match self {
-            Self::Wlock => "wlock",
-            Self::Rlock => "rlock",
-            Self::Mixed => "mixed",
-        }
-    }
-
-    const fn ratio(self) -> Ratio {
-        match self {
-            Self::Wlock => Ratio::WRITES,
-            Self::Rlock => Ratio::READS,
-            Self::Mixed => Ratio::EQUAL,
+            Self::Wlock => ("wlock", Ratio::WRITES),
+            Self::Rlock => ("rlock", Ratio::READS),
+            Self::Mixed => ("mixed", Ratio::EQUAL),
         }
     }
 }
 
-fn workload() -> impl TypedValueParser<Value = BenchKind> {
-    PossibleValuesParser::new(BenchKind::ALL.map(BenchKind::name)).map(|name| {
-        let mut all = BenchKind::ALL.into_iter();
-        all.find(|kind| kind.name() == name)
-            .unwrap_or(BenchKind::RwsemBench)
-    })
-}
+const WORKLOADS: [(&str, BenchKind); BenchKind::ALL.len()] = {
+    let [a, b, c, d] = BenchKind::ALL;
+    [(a.name(), a), (b.name(), b), (c.name(), c), (d.name(), d)]
+};
 
 /// How the runs ended, but for the figures.
 enum End {
@@ -202,31 +179,23 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<u8, CliError> {
     watch(&target);
     let (runs, end) = run_all(&plan, jobs);
     let all = plan.order(0).len() * plan.rounds;
-    if runs.is_empty() {
-        match end {
-            End::Failed(error) => return Err(error.into()),
-            End::Broken(line) => {
-                complain(&line);
-                return Ok(BROKEN);
-            }
-            End::Interrupted | End::Complete => {
-                return Ok(interrupted(
-                    "interrupted before the first run was complete; there is nothing to report",
-                ));
-            }
-        }
-    }
-    let ended = match end {
-        End::Complete => Ended::Complete,
-        End::Broken(_) => Ended::ExclusionBroken,
-        End::Interrupted | End::Failed(_) => Ended::Interrupted,
-    };
     let done = runs.len();
-    let context = Context::new(host, machine_reason, &plan.run);
-    let report = BenchReport::new(context, BenchResult::new(plan, &runs, ended));
-    target.write(&report.render(args.report.format))?;
+    // What is complete is reported, whatever came then.
+    if done > 0 {
+        let ended = match end {
+            End::Complete => Ended::Complete,
+            End::Broken(_) => Ended::ExclusionBroken,
+            End::Interrupted | End::Failed(_) => Ended::Interrupted,
+        };
+        let context = Context::new(host, machine_reason, &plan.run);
+        let report = BenchReport::new(context, BenchResult::new(plan, &runs, ended));
+        target.write(&report.render(args.report.format))?;
+    }
     match end {
         End::Complete => Ok(DONE),
+        End::Interrupted if done == 0 => Ok(interrupted(
+            "interrupted before the first run was complete; there is nothing to report",
+        )),
         End::Interrupted => Ok(interrupted(&format!(
             "interrupted after {done} of {all} runs; the report is of these"
         ))),
@@ -234,7 +203,6 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<u8, CliError> {
             complain(&line);
             Ok(BROKEN)
         }
-        // What was complete by then has been reported.
         End::Failed(error) => Err(error.into()),
     }
 }

@@ -1,6 +1,6 @@
 //! What a microbenchmark's table is made of, and in which order its cells are run.
 
-use crate::scenario::{Bench, BenchKind, Length, Lock, Mix, Scenario, VmSpec, WorkTime};
+use crate::scenario::{Bench, BenchKind, Lock, Mix, Scenario, VmSpec, WorkTime};
 use abi::Dispatch;
 use serde::Serialize;
 use std::fmt;
@@ -9,22 +9,18 @@ use std::time::Duration;
 /// The tables of a microbenchmark.
 #[derive(Clone, Debug)]
 pub(crate) struct BenchPlan {
-    /// What the threads do.
     pub workload: BenchKind,
-    /// How the tables look.
-    pub layout: TableKind,
-    /// The locks. The others are compared with the first.
+    /// The others are compared with the first.
     pub locks: Vec<Lock>,
-    /// Numbers of threads.
+    /// Those that the threads share, if there are as many threads.
+    pub vcpus: usize,
     pub threads: Vec<usize>,
+    pub layout: TableKind,
     /// What is done with each lock, by each number of threads.
     pub columns: Vec<Column>,
-    /// How often each cell is run.
     pub rounds: usize,
     /// Operations read by chance, instead of reads being evenly spread.
     pub random_mix: bool,
-    /// vCPUs that the threads share, if there are as many threads.
-    pub vcpus: usize,
     /// The scenario of every run, but for what a cell says.
     pub run: Scenario,
 }
@@ -46,41 +42,28 @@ pub(crate) enum TableKind {
 /// What is done in a cell, beside its lock and its number of threads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Column {
-    /// Its name in tables.
     pub name: String,
-    /// Reads to writes.
     pub ratio: Ratio,
     /// Threads only read or only write; otherwise each does both.
     pub split: bool,
-    /// What is done inside the critical section.
     pub load: Load,
 }
 
 /// Reads to writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Ratio {
-    /// So many reads
     pub reads: u32,
-    /// for so many writes.
     pub writes: u32,
 }
 
 impl Ratio {
-    /// Writes alone.
-    pub(crate) const WRITES: Self = Self {
-        reads: 0,
-        writes: 1,
-    };
-    /// Reads alone.
-    pub(crate) const READS: Self = Self {
-        reads: 1,
-        writes: 0,
-    };
-    /// As many reads as writes.
-    pub(crate) const EQUAL: Self = Self {
-        reads: 1,
-        writes: 1,
-    };
+    pub(crate) const WRITES: Self = Self::new(0, 1);
+    pub(crate) const READS: Self = Self::new(1, 0);
+    pub(crate) const EQUAL: Self = Self::new(1, 1);
+
+    pub(crate) const fn new(reads: u32, writes: u32) -> Self {
+        Self { reads, writes }
+    }
 
     /// The share of reads, from 0 to 1.
     pub(crate) fn share(self) -> f64 {
@@ -90,13 +73,10 @@ impl Ratio {
     /// How many of `threads` read where each only reads or only writes; `None` if that is no whole
     /// number.
     pub(crate) fn readers(self, threads: usize) -> Option<usize> {
-        let (reads, all) = (
-            threads as u128 * u128::from(self.reads),
-            u128::from(self.reads) + u128::from(self.writes),
-        );
-        reads
-            .is_multiple_of(all)
-            .then(|| usize::try_from(reads / all).ok())?
+        let all = u128::from(self.reads) + u128::from(self.writes);
+        let reads = threads as u128 * u128::from(self.reads);
+        let whole = reads.is_multiple_of(all);
+        whole.then(|| usize::try_from(reads / all).ok())?
     }
 }
 
@@ -125,15 +105,22 @@ impl fmt::Display for Load {
     }
 }
 
-/// A cell, by its place in the plan's lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A cell, by its place in the plan's lists; in the order of reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cell {
-    /// Place of its lock.
     pub lock: usize,
-    /// Place of its number of threads.
     pub threads: usize,
-    /// Place of its column.
     pub column: usize,
+}
+
+impl Cell {
+    pub(crate) const fn new(lock: usize, threads: usize, column: usize) -> Self {
+        Self {
+            lock,
+            threads,
+            column,
+        }
+    }
 }
 
 /// Whether a lock can be read.
@@ -156,11 +143,7 @@ impl BenchPlan {
             for column in 0..self.columns.len() {
                 let locks = (0..n).map(|place| (place + round) % n);
                 let can = locks.filter(|&lock| self.can(lock, column));
-                cells.extend(can.map(|lock| Cell {
-                    lock,
-                    threads,
-                    column,
-                }));
+                cells.extend(can.map(|lock| Cell::new(lock, threads, column)));
             }
         }
         cells
@@ -187,10 +170,8 @@ impl BenchPlan {
         let vcpus = self.vcpus(threads);
         let column = &self.columns[cell.column];
         let mut scenario = self.run.clone().in_round(round);
-        scenario.vms = vec![VmSpec {
-            lock: self.locks[cell.lock],
-            vcpus,
-        }];
+        let lock = self.locks[cell.lock];
+        scenario.vms = vec![VmSpec { lock, vcpus }];
         let (pauses, critical) = match column.load {
             Load::Pauses(n) => (n, WorkTime::ZERO),
             Load::Ns(time) => (0, time),
@@ -213,10 +194,7 @@ impl BenchPlan {
 
     /// How long a run ought to take, if that is known.
     pub(crate) fn expected(&self) -> Option<Duration> {
-        match self.run.length {
-            Length::Duration(duration) => Some(self.run.warm_up + duration),
-            Length::Iterations(_) => None,
-        }
+        Some(self.run.warm_up + self.run.length.duration()?)
     }
 }
 
@@ -229,10 +207,7 @@ mod tests {
     fn ratios_split_threads_where_they_can() {
         assert_eq!(Ratio::EQUAL.readers(16), Some(8));
         assert_eq!(Ratio::EQUAL.readers(1), None);
-        let ten = Ratio {
-            reads: 10,
-            writes: 1,
-        };
+        let ten = Ratio::new(10, 1);
         assert_eq!((ten.readers(11), ten.readers(10)), (Some(10), None));
         assert_eq!(ten.to_string(), "10:1");
         assert!((ten.share() - 10.0 / 11.0).abs() < 1e-12);
@@ -259,15 +234,9 @@ mod tests {
     fn threads_share_vcpus_and_are_host_threads_where_there_are_none() {
         let mut plan = fixture::plan(&["rwlock"], &[1, 16]);
         plan.vcpus = 2;
-        assert_eq!(
-            (plan.vcpus(1), plan.vcpus(16), plan.most_vcpus()),
-            (1, 2, 2)
-        );
-        let cell = Cell {
-            lock: 0,
-            threads: 1,
-            column: 2,
-        };
+        assert_eq!([1, 16].map(|threads| plan.vcpus(threads)), [1, 2]);
+        assert_eq!(plan.most_vcpus(), 2);
+        let cell = Cell::new(0, 1, 2);
         let scenario = plan.scenario(cell, 0);
         assert_eq!(scenario.workload.mix, Mix::ReadShare(0.5));
         assert_eq!(scenario.bench.unwrap().threads, 16);

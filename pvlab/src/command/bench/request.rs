@@ -1,21 +1,59 @@
 //! From the options of `pvlab bench` to its plan, or why that makes no sense.
 
-use super::error::BenchUsage;
 use super::plan::{BenchPlan, Column, Load, Ratio, TableKind};
-use super::{BenchArgs, BenchMixArg, ModeArg};
+use super::{BenchArgs, ModeArg};
 use crate::host::Host;
 use crate::options::common::Request;
-use crate::options::error::CliError;
+use crate::options::error::{CliError, usage};
 use crate::options::guests::Guests;
-use crate::options::lock::LockArg;
 use crate::options::times::length;
 use crate::options::work;
 use crate::scenario::{BenchKind, Lock, Placement, Scenario, WorkTime};
 use abi::MAX_TASKS;
+use clap::ValueEnum;
 use std::fmt::Display;
 
 /// Operations of each thread in tables of execution times (mail of 3 August 2014).
 const OPERATIONS: u64 = 1_000_000;
+
+/// What is wrong with how `pvlab bench` was called.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BenchUsage {
+    #[error("{option} applies only to rwsem-bench; {workload} has no reads and no load")]
+    NotOfWorkload {
+        option: &'static str,
+        workload: &'static str,
+    },
+    #[error("--modes: the table of several loads has rows for --ratios instead, such as 0:1,1:1")]
+    ModesOfTimes,
+    #[error("--threads {0}: pipe's threads come in pairs; give even numbers")]
+    OddThreads(usize),
+    #[error(
+        "--split: {threads} threads cannot be split {ratio} into those that read and those that write; \
+         choose other --threads"
+    )]
+    NotSplit { threads: usize, ratio: String },
+    #[error("--split: nothing is both read and written; choose other --modes or --ratios")]
+    NothingToSplit,
+    #[error(
+        "--threads {threads}: {vcpus} vCPUs have at most {most} tasks; give fewer, or more --vcpus"
+    )]
+    TooManyThreads {
+        threads: usize,
+        vcpus: usize,
+        most: usize,
+    },
+    #[error("--threads {threads}: at most {most} host threads, as the lock word can name no more")]
+    TooManyHostThreads { threads: usize, most: usize },
+    #[error(
+        "--vcpus applies only to --machine kvm and simulated ones; each host thread is a vCPU of its own"
+    )]
+    VcpusOfThreads,
+    #[error("{option}: {value} is there twice")]
+    Twice { option: &'static str, value: String },
+}
+
+usage!(BenchUsage);
 
 /// The plan, and why its machine was chosen.
 pub(crate) fn plan(args: &BenchArgs, host: &Host) -> Result<(BenchPlan, String), CliError> {
@@ -23,7 +61,11 @@ pub(crate) fn plan(args: &BenchArgs, host: &Host) -> Result<(BenchPlan, String),
     check_options(args)?;
     let layout = layout(args);
     let columns = columns(args, layout);
-    let threads = threads(args);
+    let default: &[usize] = match workload {
+        BenchKind::Pipe => &[2, 4, 8, 16],
+        _ => &[1, 2, 4, 8, 16],
+    };
+    let threads = or(&args.threads, default).to_vec();
     check_twice("--threads", &threads)?;
     let operations = args
         .ops
@@ -47,7 +89,7 @@ pub(crate) fn plan(args: &BenchArgs, host: &Host) -> Result<(BenchPlan, String),
     };
     let ask = |vcpus| {
         let guests = Guests::Alternatives {
-            locks: locks(args),
+            locks: or(&args.locks, &[args.workload.default_lock().into()]).to_vec(),
             first: 0,
             vcpus: Some(vcpus),
         };
@@ -58,7 +100,7 @@ pub(crate) fn plan(args: &BenchArgs, host: &Host) -> Result<(BenchPlan, String),
     let most = threads.iter().copied().max().unwrap_or(1);
     let facts = first.machine.facts();
     let (vcpus, asked) = match (facts.tasks, args.vcpus) {
-        (false, Some(_)) => return Err(usage(BenchUsage::VcpusOfThreads)),
+        (false, Some(_)) => return Err(BenchUsage::VcpusOfThreads.into()),
         // More are refused below.
         (false, None) => (most, most.min(facts.most_vcpus)),
         (true, given) => {
@@ -73,7 +115,7 @@ pub(crate) fn plan(args: &BenchArgs, host: &Host) -> Result<(BenchPlan, String),
     } = ask(asked)?;
     check_reads(args, &locks, &columns)?;
     if args.split && !columns.iter().any(|column| column.split) {
-        return Err(usage(BenchUsage::NothingToSplit));
+        return Err(BenchUsage::NothingToSplit.into());
     }
     let plan = BenchPlan {
         workload,
@@ -82,7 +124,7 @@ pub(crate) fn plan(args: &BenchArgs, host: &Host) -> Result<(BenchPlan, String),
         threads,
         columns,
         rounds: args.rounds,
-        random_mix: args.mix == Some(BenchMixArg::Random),
+        random_mix: args.mix.unwrap_or(false),
         vcpus,
         run,
     };
@@ -90,19 +132,15 @@ pub(crate) fn plan(args: &BenchArgs, host: &Host) -> Result<(BenchPlan, String),
     Ok((plan, machine_reason))
 }
 
-fn usage(error: BenchUsage) -> CliError {
-    error.into()
-}
-
 /// Options of rwsem-bench are of no other.
-fn check_options(args: &BenchArgs) -> Result<(), CliError> {
+fn check_options(args: &BenchArgs) -> Result<(), BenchUsage> {
     if args.workload == BenchKind::RwsemBench {
         if layout(args) == TableKind::Times && !args.modes.is_empty() {
-            return Err(usage(BenchUsage::ModesOfTimes));
+            return Err(BenchUsage::ModesOfTimes);
         }
         check_twice("--ratios", &args.ratios)?;
         check_twice("--loads", &args.loads)?;
-        let modes: Vec<_> = args.modes.iter().map(|mode| mode.name()).collect();
+        let modes: Vec<_> = args.modes.iter().map(|mode| mode.column().0).collect();
         return check_twice("--modes", &modes);
     }
     let given = [
@@ -112,23 +150,22 @@ fn check_options(args: &BenchArgs) -> Result<(), CliError> {
         ("--split", args.split),
         ("--mix", args.mix.is_some()),
     ];
+    let workload = args.workload.name();
     match given.iter().find(|(_, given)| *given) {
-        Some(&(option, _)) => Err(usage(BenchUsage::NotOfWorkload {
-            option,
-            workload: args.workload.name(),
-        })),
+        Some(&(option, _)) => Err(BenchUsage::NotOfWorkload { option, workload }),
         None => Ok(()),
     }
 }
 
-fn check_twice<T: PartialEq + Display>(option: &'static str, values: &[T]) -> Result<(), CliError> {
-    for (i, value) in values.iter().enumerate() {
-        if values[..i].contains(value) {
-            let value = value.to_string();
-            return Err(usage(BenchUsage::Twice { option, value }));
-        }
+fn check_twice<T: PartialEq + Display>(
+    option: &'static str,
+    values: &[T],
+) -> Result<(), BenchUsage> {
+    let twice = |&i: &usize| values[..i].contains(&values[i]);
+    match (0..values.len()).find(twice).map(|i| values[i].to_string()) {
+        Some(value) => Err(BenchUsage::Twice { option, value }),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn layout(args: &BenchArgs) -> TableKind {
@@ -143,10 +180,7 @@ fn layout(args: &BenchArgs) -> TableKind {
 }
 
 fn columns(args: &BenchArgs, layout: TableKind) -> Vec<Column> {
-    let loads = match args.loads.as_slice() {
-        [] => &[Load::Pauses(1)],
-        loads => loads,
-    };
+    let loads = or(&args.loads, &[Load::Pauses(1)]);
     let column = |name: String, ratio: Ratio, load| Column {
         name,
         split: args.split && ratio.reads > 0 && ratio.writes > 0,
@@ -155,31 +189,19 @@ fn columns(args: &BenchArgs, layout: TableKind) -> Vec<Column> {
     };
     match layout {
         TableKind::Rates => {
-            let modes = match args.modes.as_slice() {
-                [] => &ModeArg::ALL,
-                modes => modes,
-            };
-            let mode = |mode: &ModeArg| column(mode.name().to_owned(), mode.ratio(), loads[0]);
-            modes.iter().map(mode).collect()
+            let modes = or(&args.modes, ModeArg::value_variants()).iter();
+            let modes = modes.map(|mode| mode.column());
+            modes
+                .map(|(name, ratio)| column(name.to_owned(), ratio, loads[0]))
+                .collect()
         }
         TableKind::Times => {
-            const RATIOS: [Ratio; 3] = [
-                Ratio::WRITES,
-                Ratio::EQUAL,
-                Ratio {
-                    reads: 10,
-                    writes: 1,
-                },
-            ];
-            let ratios = match args.ratios.as_slice() {
-                [] => &RATIOS,
-                ratios => ratios,
-            };
+            const RATIOS: [Ratio; 3] = [Ratio::WRITES, Ratio::EQUAL, Ratio::new(10, 1)];
             let of = |&ratio: &Ratio| {
                 let named = move |&load| column(format!("{ratio} load {load}"), ratio, load);
-                loads.iter().map(named).collect::<Vec<_>>()
+                loads.iter().map(named)
             };
-            ratios.iter().flat_map(of).collect()
+            or(&args.ratios, &RATIOS).iter().flat_map(of).collect()
         }
         TableKind::PerThread | TableKind::RoundTrips => {
             let name = args.workload.name().to_owned();
@@ -188,61 +210,47 @@ fn columns(args: &BenchArgs, layout: TableKind) -> Vec<Column> {
     }
 }
 
-fn locks(args: &BenchArgs) -> Vec<LockArg> {
-    if !args.locks.is_empty() {
-        return args.locks.clone();
-    }
-    vec![args.workload.default_lock().into()]
+/// What was given, or else the default.
+fn or<'a, T>(given: &'a [T], default: &'a [T]) -> &'a [T] {
+    if given.is_empty() { default } else { given }
 }
 
 /// A lock without a read side only writes, unless reads were asked for.
 fn check_reads(args: &BenchArgs, locks: &[Lock], columns: &[Column]) -> Result<(), CliError> {
-    let asked = [
-        ("--modes", !args.modes.is_empty()),
-        ("--ratios", !args.ratios.is_empty()),
-    ];
-    let asked = asked.iter().find(|(_, given)| *given);
+    let option = match (args.modes.is_empty(), args.ratios.is_empty()) {
+        (false, _) => "--modes",
+        (true, false) => "--ratios",
+        (true, true) => return Ok(()),
+    };
     let reads = columns.iter().any(|column| column.ratio.reads > 0);
-    if let (Some(&(option, _)), true) = (asked, reads) {
+    if reads {
         work::check_reads(option, locks)?;
     }
     Ok(())
 }
 
-fn threads(args: &BenchArgs) -> Vec<usize> {
-    match (args.threads.as_slice(), args.workload) {
-        ([], BenchKind::Pipe) => vec![2, 4, 8, 16],
-        ([], _) => vec![1, 2, 4, 8, 16],
-        (threads, _) => threads.to_vec(),
-    }
-}
-
-fn check_threads(plan: &BenchPlan) -> Result<(), CliError> {
+fn check_threads(plan: &BenchPlan) -> Result<(), BenchUsage> {
     let split = || plan.columns.iter().filter(|column| column.split);
     for &threads in &plan.threads {
         if plan.workload == BenchKind::Pipe && !threads.is_multiple_of(2) {
-            return Err(usage(BenchUsage::OddThreads(threads)));
+            return Err(BenchUsage::OddThreads(threads));
         }
         if let Some(column) = split().find(|column| column.ratio.readers(threads).is_none()) {
             let ratio = column.ratio.to_string();
-            return Err(usage(BenchUsage::NotSplit { threads, ratio }));
+            return Err(BenchUsage::NotSplit { threads, ratio });
         }
         let facts = plan.run.machine.facts();
-        let vcpus = plan.vcpus;
-        let (most, too_many) = if facts.tasks {
-            let most = vcpus * MAX_TASKS;
-            let too_many = BenchUsage::TooManyThreads {
-                threads,
-                vcpus,
-                most,
-            };
-            (most, too_many)
-        } else {
-            let most = facts.most_vcpus;
-            (most, BenchUsage::TooManyHostThreads { threads, most })
-        };
+        let vcpus = facts.tasks.then_some(plan.vcpus);
+        let most = vcpus.map_or(facts.most_vcpus, |vcpus| vcpus * MAX_TASKS);
         if threads > most {
-            return Err(usage(too_many));
+            return Err(match vcpus {
+                Some(vcpus) => BenchUsage::TooManyThreads {
+                    threads,
+                    vcpus,
+                    most,
+                },
+                None => BenchUsage::TooManyHostThreads { threads, most },
+            });
         }
     }
     Ok(())

@@ -12,24 +12,20 @@ use serde::Serialize;
 /// The results of all cells.
 #[derive(Clone, Debug)]
 pub(crate) struct BenchResult {
-    /// What was run.
     pub plan: BenchPlan,
     /// How it ended; [`Ended::Interrupted`] also if a run failed.
     pub ended: Ended,
-    /// One for each cell that its lock can do, in the order of locks, threads and columns.
+    /// One for each cell that its lock can do, in their order.
     pub cells: Vec<CellResult>,
 }
 
 /// What came out of one cell.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct CellResult {
-    /// The lock's name.
     pub lock: String,
-    /// Number of threads.
     pub threads: usize,
-    /// Number of vCPUs that they shared.
+    /// Those that they shared.
     pub vcpus: usize,
-    /// What they did.
     pub column: Column,
     /// The figures of the tables; empty if no run is complete.
     pub figures: Vec<Figure>,
@@ -38,7 +34,6 @@ pub(crate) struct CellResult {
     pub change_percent: Option<Vec<f64>>,
     /// One for each complete run.
     pub runs: Vec<RunFigures>,
-    /// Its place in the plan.
     #[serde(skip)]
     pub cell: Cell,
 }
@@ -46,24 +41,18 @@ pub(crate) struct CellResult {
 /// A figure that tables show.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Figure {
-    /// Its unit.
     pub unit: &'static str,
-    /// Median of the rounds, as what follows; 0 or infinite if it is of no operation.
+    /// Of the rounds, as what follows; 0 or infinite if it is of no operation.
     #[serde(serialize_with = "none::figure")]
     pub median: f64,
-    /// Least of the rounds.
     #[serde(serialize_with = "none::figure")]
     pub min: f64,
-    /// Most of the rounds.
     #[serde(serialize_with = "none::figure")]
     pub max: f64,
     /// The interval that the rounds support, and what it is; a single round has none.
     pub lo: Option<f64>,
-    /// Its upper end.
     pub hi: Option<f64>,
-    /// What it is.
     pub interval: Option<Support>,
-    /// The two states, if the rounds fall into two groups.
     pub bistable: Option<Bistable>,
 }
 
@@ -81,38 +70,28 @@ pub(crate) struct RunFigures {
     pub operations: u64,
     /// Of these, acquisitions for reading.
     pub reads: u64,
-    /// The operations of the thread that made the fewest.
+    /// The fewest operations of a thread, and the most.
     pub thread_min: u64,
-    /// The operations of the thread that made the most.
     pub thread_max: u64,
-    /// How long it took, s.
     pub seconds: f64,
-    /// Acquisitions that found the lock taken.
     pub contended: u64,
-    /// Whether the machine was seen to tell which vCPUs are preempted.
     pub preempted_reported: bool,
-    /// Longest wait for reading, ns, if waits were timed.
+    /// The longest waits, if they were timed.
     pub read_wait_max_ns: Option<u64>,
-    /// All other acquisitions, likewise.
     pub write_wait_max_ns: Option<u64>,
-    /// Times in which nothing of this process had a CPU; they are not in `seconds`.
+    /// They are not in `seconds`.
     pub without_cpu: Vec<Absence>,
-    /// Times that the run was repeated for such times.
     pub repeated: u32,
 }
 
 impl RunFigures {
-    /// From the record of a run.
     pub(crate) fn of(workload: BenchKind, record: &Record) -> Self {
         let vm = &record.vms[0];
-        // A round trip is one of a pair's first.
-        let counted = vm.threads.iter().step_by(match workload {
-            BenchKind::Pipe => 2,
-            _ => 1,
-        });
+        let threads = vm.threads.iter();
         let of_thread: Vec<u64> = match workload {
-            BenchKind::Pipe => counted.map(|thread| thread.reads).collect(),
-            _ => counted.map(|thread| thread.operations()).collect(),
+            // A round trip is one of a pair's first.
+            BenchKind::Pipe => threads.step_by(2).map(|thread| thread.reads).collect(),
+            _ => threads.map(|thread| thread.operations()).collect(),
         };
         let reads = match workload {
             BenchKind::RwsemBench => vm.threads.iter().map(|thread| thread.reads).sum(),
@@ -160,7 +139,6 @@ impl Measure {
         }
     }
 
-    /// The unit.
     pub(crate) const fn unit(self) -> &'static str {
         match self {
             Self::KiloRate => "kops/s",
@@ -171,7 +149,6 @@ impl Measure {
         }
     }
 
-    /// The figure of a run.
     fn figure(self, run: &RunFigures, threads: usize) -> f64 {
         let rate = run.operations as f64 / run.seconds;
         match self {
@@ -185,11 +162,10 @@ impl Measure {
 }
 
 impl BenchResult {
-    /// The results of those runs.
     pub(crate) fn new(plan: BenchPlan, runs: &[(Cell, RunFigures)], ended: Ended) -> Self {
         let mut cells: Vec<CellResult> = Vec::new();
         let mut places = plan.order(0);
-        places.sort_unstable_by_key(|cell| (cell.lock, cell.threads, cell.column));
+        places.sort_unstable();
         for cell in places {
             let of_cell = runs.iter().filter(|(of, _)| *of == cell);
             let mut result = CellResult {
@@ -214,11 +190,7 @@ impl BenchResult {
 
     /// The result of a cell, if its lock can do it.
     pub(crate) fn cell(&self, lock: usize, threads: usize, column: usize) -> Option<&CellResult> {
-        let wanted = Cell {
-            lock,
-            threads,
-            column,
-        };
+        let wanted = Cell::new(lock, threads, column);
         self.cells.iter().find(|result| result.cell == wanted)
     }
 }
@@ -261,7 +233,7 @@ pub(crate) mod fixture {
 
     /// A plan in the layout of rates.
     pub(crate) fn plan(locks: &[&str], threads: &[usize]) -> BenchPlan {
-        let column = |name: &str, ratio| Column {
+        let column = |(name, ratio): (&str, Ratio)| Column {
             name: name.to_owned(),
             ratio,
             split: false,
@@ -277,11 +249,13 @@ pub(crate) mod fixture {
             layout: TableKind::Rates,
             locks: locks.iter().map(|lock| lock.parse().unwrap()).collect(),
             threads: threads.to_vec(),
-            columns: vec![
-                column("wlock", Ratio::WRITES),
-                column("rlock", Ratio::READS),
-                column("mixed", Ratio::EQUAL),
-            ],
+            columns: [
+                ("wlock", Ratio::WRITES),
+                ("rlock", Ratio::READS),
+                ("mixed", Ratio::EQUAL),
+            ]
+            .map(column)
+            .to_vec(),
             rounds: 3,
             random_mix: false,
             vcpus: 2,
@@ -350,14 +324,8 @@ mod tests {
     #[test]
     fn figures_are_medians_and_changes_are_theirs() {
         let plan = fixture::plan(&["rwlock", "tas"], &[2]);
-        let at = |lock, column| Cell {
-            lock,
-            threads: 0,
-            column,
-        };
-        let runs: Vec<_> = [(0, 2_000_000), (0, 1_000_000), (0, 1_100_000), (1, 550_000)]
-            .map(|(lock, n)| (at(lock, 0), fixture::run(n)))
-            .into();
+        let runs = [(0, 2_000_000), (0, 1_000_000), (0, 1_100_000), (1, 550_000)]
+            .map(|(lock, n)| (Cell::new(lock, 0, 0), fixture::run(n)));
         let result = BenchResult::new(plan, &runs, Ended::Complete);
         // tas cannot be read.
         assert_eq!(result.cells.len(), 4);

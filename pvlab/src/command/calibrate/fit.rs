@@ -11,7 +11,6 @@ use crate::session::costs::{Cost, CostError, costs};
 use crate::session::{Observer, Options, RunError};
 use pvlock::LockKind;
 use sim::{PARAMETERS, Spec, SpecError};
-use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
@@ -33,22 +32,16 @@ const SOUGHT: (f64, f64) = (0.1, 4.0);
 /// Why there is no preset.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CalibrateError {
-    /// One CPU only.
     #[error("calibrating takes two CPUs that this process may use; it has {0}")]
     Cpus(usize),
-    /// Threads could not be measured.
     #[error("cannot measure this host's CPUs: {}{}", .0, host::remedy(.0.raw_os_error()))]
     Micro(#[from] io::Error),
-    /// Halts and kicks could not be measured.
     #[error(transparent)]
     Costs(#[from] CostError),
-    /// A run failed.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// Something did not happen once.
     #[error("{0} was not measured once, so that nothing can be said of this host; try again")]
     NothingMeasured(&'static str),
-    /// A figure is out of what a machine can have.
     #[error("what was measured makes no machine: {0}")]
     Spec(#[from] SpecError),
 }
@@ -58,7 +51,6 @@ impl crate::options::error::Ends for CalibrateError {}
 /// What calibrating found.
 #[derive(Debug)]
 pub(crate) struct Calibration {
-    /// The machine.
     pub spec: Spec,
     /// For each of the runs that were fitted to: the lock, what came out here, and simulated, in
     /// acquisitions per second.
@@ -80,16 +72,10 @@ pub(crate) fn calibrate(
         _ => return Err(CalibrateError::Cpus(scenario.cpus.len())),
     };
     let mut spec = sim::presets::find("here")?;
-    let mut found = Found {
-        spec: &mut spec,
-        sources: BTreeMap::new(),
-    };
     observer.phase("measuring this host's CPUs");
-    let transfer = found.cpus(cpus, online)?;
+    let transfer = measure_cpus(&mut spec, cpus, online)?;
     observer.phase("measuring halts and kicks");
-    found.halts(scenario.machine, cpus)?;
-    let sources = found.sources;
-    spec.sources.extend(sources);
+    measure_halts(&mut spec, scenario.machine, cpus)?;
     spec.name = "here".to_owned();
     spec.about = format!(
         "This host, as 'pvlab calibrate' found it on machine '{}', CPUs {} and {}.",
@@ -111,31 +97,29 @@ pub(crate) fn calibrate(
             probes.extend(record.vms.iter().filter_map(|vm| vm.probe_ns));
         }
         let rate = median(&rates).filter(|rate| *rate > 0.0);
-        cells.push((
-            lock,
-            rate.ok_or(CalibrateError::NothingMeasured("an acquisition"))?,
-        ));
+        let nothing = CalibrateError::NothingMeasured("an acquisition");
+        cells.push((lock, rate.ok_or(nothing)?));
     }
     if let Some(probe) = median(&probes) {
-        set(&mut spec, "clock_ns", probe / 2.0)?;
-        let from = "pvlab calibrate: half of what timing an acquisition costs, which looks twice";
-        spec.sources.insert("clock_ns".to_owned(), from.to_owned());
+        let from = "half of what timing an acquisition costs, which looks twice";
+        set(&mut spec, "clock_ns", probe / 2.0, from)?;
     }
     observer.phase("fitting");
     // The longer a line takes, the fewer acquisitions: the ratio falls.
     let (mut low, mut high) = (transfer * SOUGHT.0, transfer * SOUGHT.1);
     let mut simulated = Vec::new();
+    let fitted = format!(
+        "fitted to {} at {VCPUS} vCPUs on {VCPUS} CPUs; sent to and fro, a line takes {transfer:.0} ns",
+        FITTED_LOCKS.map(LockKind::name).join(" and ")
+    );
     for _ in 0..STEPS {
         let middle = (low * high).sqrt();
-        set(&mut spec, "transfer_socket_ns", middle)?;
+        set(&mut spec, "transfer_socket_ns", middle, &fitted)?;
         simulated.clear();
         for &(lock, _) in &cells {
             let run = twin(&at_two(scenario, lock), simulated_here(&spec), SIMULATED);
-            simulated.push(throughput(&session::run(
-                &run,
-                &Options::default(),
-                observer,
-            )?));
+            let record = session::run(&run, &Options::default(), observer)?;
+            simulated.push(throughput(&record));
         }
         let logs = simulated.iter().zip(&cells).map(|(s, (_, r))| (s / r).ln());
         if logs.sum::<f64>() > 0.0 {
@@ -144,11 +128,6 @@ pub(crate) fn calibrate(
             high = middle;
         }
     }
-    let fitted = format!(
-        "pvlab calibrate: fitted to {} at {VCPUS} vCPUs on {VCPUS} CPUs; sent to and fro, a line takes {transfer:.0} ns",
-        FITTED_LOCKS.map(LockKind::name).join(" and ")
-    );
-    spec.sources.insert("transfer_socket_ns".to_owned(), fitted);
     Ok(Calibration {
         spec,
         cells: (cells.into_iter().zip(simulated))
@@ -157,91 +136,80 @@ pub(crate) fn calibrate(
     })
 }
 
-/// Figures on their way into a preset, with where they are from.
-struct Found<'a> {
-    spec: &'a mut Spec,
-    sources: BTreeMap<String, String>,
-}
-
-impl Found<'_> {
-    fn set(&mut self, name: &str, value: f64, from: &str) -> Result<(), SpecError> {
-        set(self.spec, name, value)?;
-        self.sources
-            .insert(name.to_owned(), format!("pvlab calibrate: {from}"));
-        Ok(())
-    }
-
-    /// What the CPUs themselves take. Returns how long a line takes from one to the other.
-    fn cpus(&mut self, cpus: [usize; 2], online: usize) -> Result<f64, CalibrateError> {
-        let one = micro::one_cpu();
-        let transfer = micro::transfer_ns(cpus)?;
-        let (slice, spread) = micro::slice_ns(cpus[0])?;
-        self.set(
+/// What the CPUs themselves take. Returns how long a line takes from one to the other.
+fn measure_cpus(spec: &mut Spec, cpus: [usize; 2], online: usize) -> Result<f64, CalibrateError> {
+    let one = micro::one_cpu();
+    let transfer = micro::transfer_ns(cpus)?;
+    let (slice, spread) = micro::slice_ns(cpus[0])?;
+    let asked = BASE_SLICE_NS * (1.0 + (online.clamp(1, 8) as f64).log2().floor());
+    // Without any jitter, slices would come in the same order for ever.
+    let jitter = spread.clamp(1_000.0, slice / 4.0);
+    for (name, value, from) in [
+        (
             "hit_ns",
             one.hit_ns,
             "a load that depends on the one before",
-        )?;
-        self.set("rmw_ns", one.rmw_ns, "an addition to a line that is there")?;
-        self.set("pause_ns", one.pause_ns, "a pause")?;
-        let asked = BASE_SLICE_NS * (1.0 + (online.clamp(1, 8) as f64).log2().floor());
-        self.set(
+        ),
+        ("rmw_ns", one.rmw_ns, "an addition to a line that is there"),
+        ("pause_ns", one.pause_ns, "a pause"),
+        (
             "slice_ns",
             asked.min(slice),
             "Linux's base slice, 0.7 ms times 1 + log2 of the CPUs, 8 at most",
-        )?;
-        self.set(
+        ),
+        (
             "tick_ns",
             slice,
             "two busy threads on one CPU, the median time that one is off it: slices end at ticks",
-        )?;
-        self.set(
+        ),
+        (
             "tick_jitter_ns",
-            // Without any, slices would come in the same order for ever.
-            spread.clamp(1_000.0, slice / 4.0),
+            jitter,
             "half the distance of the quartiles of the slices",
-        )?;
-        Ok(transfer)
+        ),
+    ] {
+        set(spec, name, value, from)?;
     }
-
-    /// What leaving the guest takes, on that machine.
-    fn halts(&mut self, machine: MachineKind, cpus: [usize; 2]) -> Result<(), CalibrateError> {
-        let costs = costs(machine, cpus)?;
-        let ns = |cost: Cost, what| match cost.p50_ns {
-            Some(ns) => Ok(ns as f64),
-            None => Err(CalibrateError::NothingMeasured(what)),
-        };
-        let clock = self.spec.costs.clock_ns;
-        let round_trip = (ns(costs.halt, "a halt")? - clock).max(0.0);
-        let from = "half of a halt whose kick is there already, as doctor measures it";
-        self.set("exit_ns", round_trip / 2.0, from)?;
-        self.set("entry_ns", round_trip / 2.0, from)?;
-        let kick = (ns(costs.kick_halted, "a kick")? - clock).max(0.0);
-        self.set(
-            "kick_ns",
-            kick,
-            "a kick of a halted vCPU, as doctor measures it",
-        )?;
-        let spec = &self.spec.costs;
-        let rest = spec.entry_ns + spec.idle_exit_ns + spec.switch_ns + clock;
-        let wake = (ns(costs.kick_to_run, "a wake-up")? - rest).max(0.0);
-        self.set(
-            "wake_ns",
-            wake,
-            "from a kick to running, as doctor measures it, less entry_ns, idle_exit_ns and switch_ns",
-        )?;
-        self.set(
-            "virtual_machine",
-            1.0,
-            "halts and kicks cost what they do there",
-        )?;
-        Ok(())
-    }
+    Ok(transfer)
 }
 
-fn set(spec: &mut Spec, name: &str, value: f64) -> Result<(), SpecError> {
+/// What leaving the guest takes, on that machine.
+fn measure_halts(
+    spec: &mut Spec,
+    machine: MachineKind,
+    cpus: [usize; 2],
+) -> Result<(), CalibrateError> {
+    let costs = costs(machine, cpus)?;
+    let clock = spec.costs.clock_ns;
+    let rest = spec.costs.idle_exit_ns + spec.costs.switch_ns + clock;
+    // Without what is in it that is not its own.
+    let net = |cost: Cost, what, rest: f64| match cost.p50_ns {
+        Some(ns) => Ok((ns as f64 - rest).max(0.0)),
+        None => Err(CalibrateError::NothingMeasured(what)),
+    };
+    let half = net(costs.halt, "a halt", clock)? / 2.0;
+    let from = "half of a halt whose kick is there already, as doctor measures it";
+    set(spec, "exit_ns", half, from)?;
+    set(spec, "entry_ns", half, from)?;
+    let kick = net(costs.kick_halted, "a kick", clock)?;
+    let from = "a kick of a halted vCPU, as doctor measures it";
+    set(spec, "kick_ns", kick, from)?;
+    let wake = net(costs.kick_to_run, "a wake-up", spec.costs.entry_ns + rest)?;
+    let from =
+        "from a kick to running, as doctor measures it, less entry_ns, idle_exit_ns and switch_ns";
+    set(spec, "wake_ns", wake, from)?;
+    let from = "halts and kicks cost what they do there";
+    Ok(set(spec, "virtual_machine", 1.0, from)?)
+}
+
+/// Puts a figure into a preset, with where it is from.
+fn set(spec: &mut Spec, name: &str, value: f64, from: &str) -> Result<(), SpecError> {
     // Digits beyond these are noise.
     let value = (value * 100.0).round() / 100.0;
-    spec.set_value(sim::parameter(name)?, value)
+    spec.set_value(sim::parameter(name)?, value)?;
+    let from = format!("pvlab calibrate: {from}");
+    spec.sources.insert(name.to_owned(), from);
+    Ok(())
 }
 
 fn throughput(record: &Record) -> f64 {

@@ -7,7 +7,7 @@ use std::hint::{black_box, spin_loop};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
-use std::thread::Builder;
+use std::thread::{Builder, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 /// Batches of a measurement; their median is taken, so that some may be disturbed.
@@ -28,13 +28,11 @@ struct Line(AtomicU64);
 
 /// Median time of one of `operations`, ns, of several batches of what `batch` does.
 fn per_operation(operations: u64, mut batch: impl FnMut()) -> f64 {
-    let times: Vec<_> = (0..BATCHES)
-        .map(|_| {
-            let begun = Instant::now();
-            batch();
-            begun.elapsed().as_secs_f64() * 1e9 / operations as f64
-        })
-        .collect();
+    let times = [(); BATCHES].map(|()| {
+        let begun = Instant::now();
+        batch();
+        begun.elapsed().as_secs_f64() * 1e9 / operations as f64
+    });
     median(&times).unwrap_or(0.0)
 }
 
@@ -85,7 +83,7 @@ pub(crate) fn transfer_ns([here, there]: [usize; 2]) -> io::Result<f64> {
             word.store(2 * turn + own + 1, Ordering::Release);
         }
     };
-    let result = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         // Neither begins without the other: there may be no room for a second thread.
         let (go, both) = mpsc::channel::<()>();
         let other = Builder::new().spawn_scoped(scope, move || {
@@ -108,11 +106,13 @@ pub(crate) fn transfer_ns([here, there]: [usize; 2]) -> io::Result<f64> {
             });
             placed.map(|()| ns)
         })?;
-        let ns = placed.join().map_err(|_| io::Error::other("panic"))?;
-        let placed = other.join().map_err(|_| io::Error::other("panic"))?;
+        let (ns, placed) = (joined(placed)?, joined(other)?);
         placed.and(ns)
-    })?;
-    Ok(result)
+    })
+}
+
+fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> io::Result<T> {
+    thread.join().map_err(|_| io::Error::other("panic"))
 }
 
 /// How long the host's scheduler lets threads run that always want to, two on a CPU: the median, and half
@@ -144,7 +144,7 @@ pub(crate) fn slice_ns(cpu: usize) -> io::Result<(f64, f64)> {
         over.store(true, Ordering::Relaxed);
         let mut all = Vec::new();
         for fighter in fighters {
-            all.extend(fighter?.join().map_err(|_| io::Error::other("panic"))??);
+            all.extend(joined(fighter?)??);
         }
         Ok::<_, io::Error>(all)
     })?;

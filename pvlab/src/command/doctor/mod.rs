@@ -4,55 +4,39 @@ mod measure;
 mod render;
 
 use crate::host::{Device, Host};
-use crate::options::output::short_format;
-use crate::report::Format;
+use crate::report::{Format, to_json};
 use crate::scenario::MachineKind;
 use crate::session::costs::{Cost, CostError, Costs, costs};
-use clap::Args;
 use host::switches::SwitchRecorder;
 use serde::Serialize;
-use std::path::PathBuf;
 
-/// What was found.
+/// What was found; `docs/json.md` has the fields.
 #[derive(Debug, Serialize)]
 pub(crate) struct Findings {
-    /// Version of this form.
-    pub schema: &'static str,
-    /// What the host is.
-    pub host: Host,
-    /// What its KVM does; absent where no guest can be run.
-    pub kvm: Option<KvmFindings>,
-    /// Why no guest can be run, if so.
-    pub kvm_problem: Option<String>,
-    /// Why context switches of vCPUs cannot be recorded, if so.
-    pub switches_problem: Option<String>,
-    /// What things cost, by machine and placement.
-    pub costs: Vec<Costs>,
-    /// What follows for experiments on this host.
-    pub consequences: Vec<String>,
+    schema: &'static str,
+    host: Host,
+    /// Absent where no guest can be run.
+    kvm: Option<KvmFindings>,
+    kvm_problem: Option<String>,
+    switches_problem: Option<String>,
+    costs: Vec<Costs>,
+    consequences: Vec<String>,
 }
 
 /// What this KVM does, beyond what the host says of it.
 #[derive(Debug, Serialize)]
 pub(crate) struct KvmFindings {
-    /// Most vCPUs of a VM.
-    pub max_vcpus: usize,
-    /// TSC ticks of a two-instruction loop's turn at CPL 0; absent if that does not run.
-    pub loop_ticks_cpl0: Option<u64>,
-    /// The same at CPL 3.
-    pub loop_ticks_cpl3: Option<u64>,
-    /// The privilege level that `--cpl auto` chooses.
-    pub auto_cpl: u8,
-    /// Frequency of the guest's TSC, kHz.
-    pub tsc_khz: u64,
-    /// KVM writes steal time.
-    pub steal_time: bool,
-    /// KVM marks preempted vCPUs, so that locks can ask.
-    pub preempted_reported: bool,
-    /// KVM has statistics of each vCPU.
-    pub statistics: bool,
+    max_vcpus: usize,
+    /// TSC ticks of a two-instruction loop's turn; absent if that does not run.
+    loop_ticks_cpl0: Option<u64>,
+    loop_ticks_cpl3: Option<u64>,
+    auto_cpl: u8,
+    tsc_khz: u64,
+    steal_time: bool,
+    preempted_reported: bool,
+    statistics: bool,
     /// From one task of a vCPU to another: woken by the first, which then blocks.
-    pub task_switch: Cost,
+    task_switch: Cost,
 }
 
 /// Examines the host and renders the findings.
@@ -62,7 +46,7 @@ pub(crate) struct KvmFindings {
 pub(crate) fn run(format: Format) -> Result<String, CostError> {
     let findings = examine()?;
     Ok(match format {
-        Format::Json => render::json(&findings),
+        Format::Json => to_json(&findings),
         Format::Csv => render::csv(&findings),
         Format::Table | Format::Markdown => render::text(&findings),
     })
@@ -120,7 +104,7 @@ fn consequences(
     problem: Option<&str>,
     costs: &[Costs],
 ) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut found: Vec<String> = Vec::new();
     if let Some(problem) = problem {
         found.push(format!("No guests: {problem}. Runs use --machine threads."));
         if host.kvm.device == Device::NoPermission {
@@ -139,21 +123,20 @@ fn consequences(
                     .into(),
             });
         }
-        if !kvm.steal_time {
-            found.push("No steal time: it is left out of reports.".into());
-        }
-        if !kvm.preempted_reported {
-            found.push(
+        let lacking = [
+            (kvm.steal_time, "No steal time: it is left out of reports."),
+            (
+                kvm.preempted_reported,
                 "This KVM does not mark preempted vCPUs: vcpu_is_preempted is unknown to locks, which \
-                 are correct without it."
-                    .into(),
-            );
-        }
-        if !kvm.statistics {
-            found.push(
-                "No KVM statistics (Linux 5.14 has them): exits are the VMM's count only.".into(),
-            );
-        }
+                 are correct without it.",
+            ),
+            (
+                kvm.statistics,
+                "No KVM statistics (Linux 5.14 has them): exits are the VMM's count only.",
+            ),
+        ];
+        let lacking = lacking.into_iter().filter(|(there, _)| !there);
+        found.extend(lacking.map(|(_, line)| line.into()));
         let there = costs.iter().find(|c| c.machine.facts().kvm);
         if let Some((halt, kick)) = there.and_then(|c| c.halt.p50_ns.zip(c.kick_to_run.p50_ns)) {
             found.push(format!(
@@ -172,24 +155,20 @@ fn consequences(
     if host.allowed_cpus.len() < 2 {
         found.push("Only one CPU may be used: vCPUs never run at the same time.".into());
     }
-    if host
-        .thread_siblings
-        .as_ref()
-        .is_some_and(|groups| groups.iter().any(|g| g.len() > 1))
-    {
+    let siblings = host.thread_siblings.iter().flatten();
+    if siblings.into_iter().any(|group| group.len() > 1) {
         found.push(
             "SMT is on: pick CPUs on different cores (see the sibling groups) unless you want to \
              measure SMT."
                 .into(),
         );
     }
-    match host.governor.as_deref() {
-        Some("performance") => {}
-        Some(other) => found.push(format!(
-            "The frequency governor is '{other}': clock rates may change during a run; 'performance' is steadier."
-        )),
-        None => {}
-    }
+    let governor = host.governor.iter().filter(|name| *name != "performance");
+    found.extend(governor.map(|name| {
+        format!(
+            "The frequency governor is '{name}': clock rates may change during a run; 'performance' is steadier."
+        )
+    }));
     if host.hypervisor == Some(true) {
         found.push(
             "This host is itself a virtual machine: its CPUs can be taken away without a trace; compare \
@@ -204,13 +183,3 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   pvlab doctor
   pvlab doctor --format json -o host.json";
-
-#[derive(Debug, Args)]
-pub(crate) struct DoctorArgs {
-    /// Format of the report.
-    #[arg(long, default_value = "table", value_parser = short_format())]
-    pub(crate) format: Format,
-    /// Write the report to this file instead of standard output.
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
-}

@@ -3,12 +3,7 @@
 use super::{Cost, Costs, Findings};
 use crate::host::{Host, format_cpu_list};
 use crate::report::column::Columns;
-use crate::report::to_json;
 use std::fmt::Write;
-
-pub(crate) fn json(findings: &Findings) -> String {
-    to_json(findings)
-}
 
 pub(crate) fn csv(findings: &Findings) -> String {
     let rows = findings.costs.iter();
@@ -41,74 +36,59 @@ impl Costs {
     }
 }
 
-fn lines<const N: usize>(text: &mut String, lines: [(&str, String); N]) {
-    for (what, value) in lines {
-        let _ = writeln!(text, "  {what:<22}{value}");
-    }
-}
-
 fn or_unknown<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| "unknown".to_owned(), |v| v.to_string())
 }
 
-fn yes(value: bool) -> &'static str {
-    if value { "yes" } else { "no" }
+fn yes(value: bool) -> String {
+    if value { "yes" } else { "no" }.to_owned()
 }
 
 fn us(ns: Option<u64>) -> String {
-    let Some(ns) = ns else {
-        return "unknown".to_owned();
-    };
-    format!("{}.{:02} us", ns / 1000, ns % 1000 / 10)
+    or_unknown(ns.map(|ns| format!("{}.{:02} us", ns / 1000, ns % 1000 / 10)))
 }
 
 pub(crate) fn text(findings: &Findings) -> String {
     let host = &findings.host;
     let mut text = String::from("host\n");
-    let facts = [
-        ("kernel", or_unknown(host.kernel.as_ref())),
-        ("CPU", or_unknown(host.cpu_model.as_ref())),
-        ("CPUs allowed", format!("{:?}", host.allowed_cpus)),
-        ("this process", limits(host)),
-        ("SMT", or_unknown(host.smt.map(yes))),
-    ];
-    lines(&mut text, facts);
+    let mut say = |what: &str, value: String| {
+        let _ = writeln!(text, "  {what:<22}{value}");
+    };
+    say("kernel", or_unknown(host.kernel.as_ref()));
+    say("CPU", or_unknown(host.cpu_model.as_ref()));
+    say("CPUs allowed", format!("{:?}", host.allowed_cpus));
+    say("this process", limits(host));
+    say("SMT", or_unknown(host.smt.map(yes)));
     if let Some(groups) = &host.thread_siblings {
-        lines(&mut text, [("sibling groups", format!("{groups:?}"))]);
+        say("sibling groups", format!("{groups:?}"));
     }
-    let facts = [
-        ("governor", or_unknown(host.governor.as_ref())),
-        ("under a hypervisor", or_unknown(host.hypervisor.map(yes))),
-    ];
-    lines(&mut text, facts);
+    say("governor", or_unknown(host.governor.as_ref()));
+    say("under a hypervisor", or_unknown(host.hypervisor.map(yes)));
     text.push_str("KVM\n");
-    let facts = [
-        ("device", host.kvm.device.to_string()),
-        ("vendor", host.kvm.vendor_name().to_owned()),
-    ];
-    lines(&mut text, facts);
+    let mut say = |what: &str, value: String| {
+        let _ = writeln!(text, "  {what:<22}{value}");
+    };
+    say("device", host.kvm.device.to_string());
+    say("vendor", host.kvm.vendor_name().to_owned());
     if let Some(ns) = host.kvm.halt_poll_ns {
         let polling = format!("{ns} ns (polling ends before a halt of ours blocks: not used)");
-        lines(&mut text, [("halt_poll_ns", polling)]);
+        say("halt_poll_ns", polling);
     }
     if let Some(problem) = &findings.kvm_problem {
-        lines(&mut text, [("problem", problem.clone())]);
+        say("problem", problem.clone());
     }
     if let Some(kvm) = &findings.kvm {
         let ticks = |t: Option<u64>| t.map_or("does not run".into(), |t| format!("{t} TSC ticks"));
         let (p50, p99) = (us(kvm.task_switch.p50_ns), us(kvm.task_switch.p99_ns));
-        let facts = [
-            ("most vCPUs of a VM", kvm.max_vcpus.to_string()),
-            ("loop turn at CPL 0", ticks(kvm.loop_ticks_cpl0)),
-            ("loop turn at CPL 3", ticks(kvm.loop_ticks_cpl3)),
-            ("--cpl auto means", kvm.auto_cpl.to_string()),
-            ("guest TSC", format!("{} kHz", kvm.tsc_khz)),
-            ("steal time", yes(kvm.steal_time).to_owned()),
-            ("preempted reported", yes(kvm.preempted_reported).to_owned()),
-            ("vCPU statistics", yes(kvm.statistics).to_owned()),
-            ("switch of tasks", format!("{p50} (99th percentile {p99})")),
-        ];
-        lines(&mut text, facts);
+        say("most vCPUs of a VM", kvm.max_vcpus.to_string());
+        say("loop turn at CPL 0", ticks(kvm.loop_ticks_cpl0));
+        say("loop turn at CPL 3", ticks(kvm.loop_ticks_cpl3));
+        say("--cpl auto means", kvm.auto_cpl.to_string());
+        say("guest TSC", format!("{} kHz", kvm.tsc_khz));
+        say("steal time", yes(kvm.steal_time));
+        say("preempted reported", yes(kvm.preempted_reported));
+        say("vCPU statistics", yes(kvm.statistics));
+        say("switch of tasks", format!("{p50} (99th percentile {p99})"));
     }
     text.push_str("costs (median, 99th percentile)\n");
     for costs in &findings.costs {
@@ -134,22 +114,17 @@ pub(crate) fn text(findings: &Findings) -> String {
 /// What keeps this process from the CPUs that it may use.
 fn limits(host: &Host) -> String {
     let limits = &host.limits;
-    let quota = match &limits.cgroup {
+    let cgroup = limits.cgroup.as_ref();
+    let quota = match cgroup.map(|cgroup| &cgroup.quota) {
         None => "cgroup unknown".to_owned(),
-        Some(cgroup) => cgroup.quota.map_or_else(
-            || "no cgroup quota".to_owned(),
-            |quota| format!("cgroup quota {:.2} CPUs", quota.cpus()),
-        ),
+        Some(None) => "no cgroup quota".to_owned(),
+        Some(Some(quota)) => format!("cgroup quota {:.2} CPUs", quota.cpus()),
     };
-    let cpuset = limits
-        .cgroup
-        .as_ref()
-        .and_then(|cgroup| cgroup.cpuset.as_ref());
-    let cpuset = cpuset.map(|cpus| format!("cpuset {}", format_cpu_list(cpus)));
+    let cpuset = cgroup.and_then(|cgroup| cgroup.cpuset.as_ref());
     let priority = limits.priority.map(|priority| format!(" {priority}"));
     format!(
-        "{quota}, {}, {}{}, nice {}",
-        cpuset.unwrap_or_else(|| "cpuset unknown".to_owned()),
+        "{quota}, cpuset {}, {}{}, nice {}",
+        or_unknown(cpuset.map(|cpus| format_cpu_list(cpus))),
         or_unknown(limits.policy.as_ref()),
         priority.unwrap_or_default(),
         or_unknown(limits.nice)

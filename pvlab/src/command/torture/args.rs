@@ -8,17 +8,15 @@ use crate::options::guests::Guests;
 use crate::options::lock::{LockArg, lock_parser};
 use crate::options::machine::MachineUsage;
 use crate::options::numbers::{NumberUsage, count};
-use crate::options::output::short_format;
+use crate::options::output::ReportArgs;
 use crate::options::times::{duration, long_duration, long_interval, nonzero_long_duration};
 use crate::options::work::no_read_side;
-use crate::report::Format;
 use crate::scenario::{Length, MachineKind, Mix, Placement, Torture};
 use abi::Dispatch;
 use clap::Args;
 use guest::workload::torture::MOST_NESTED;
 use humantime::format_duration as human;
 use peers::Kind;
-use std::path::PathBuf;
 use std::time::Duration;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -40,14 +38,14 @@ Exit codes: 0 SUCCESS, 1 failed to run or interrupted, 2 wrong usage, 3 FAILURE 
 pub(crate) struct TortureArgs {
     /// The lock.
     #[arg(long, value_name = "LOCK", value_parser = lock_parser())]
-    pub(super) lock: LockArg,
+    lock: LockArg,
     /// Threads that take it for writing, or exclusively [default: 2 for each CPU, or 1 if the lock has
     /// a read side].
     #[arg(long, value_name = "N", value_parser = threads)]
-    pub(super) writers: Option<usize>,
+    writers: Option<usize>,
     /// Threads that take it for reading [default: 1 for each CPU if the lock has a read side].
     #[arg(long, value_name = "N", value_parser = threads)]
-    pub(super) readers: Option<usize>,
+    readers: Option<usize>,
     /// Length of the test, with unit, at most 30 days.
     #[arg(long, value_name = "TIME", default_value = "30s",
           value_parser = nonzero_long_duration)]
@@ -57,23 +55,23 @@ pub(crate) struct TortureArgs {
     pub(super) stat_interval: Option<Duration>,
     /// Length of the rare long holds, with unit; 0: none.
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = duration)]
-    pub(super) long_hold: Duration,
+    long_hold: Duration,
     /// Let everybody work for this long, then pause for as long, and so on; 0: no pauses.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = long_duration)]
-    pub(super) stutter: Duration,
+    stutter: Duration,
     /// Locks (at most 8) of which each turn takes some at random before it takes the one under torture.
     #[arg(long, value_name = "N", default_value = "0", value_parser = |text: &str| count::<usize>(text, 0, MOST_NESTED as u64))]
-    pub(super) nested_locks: usize,
+    nested_locks: usize,
     /// Give writers real-time scheduling (SCHED_FIFO).
     #[arg(long)]
-    pub(super) writer_fifo: bool,
+    writer_fifo: bool,
     /// Leave another CPU idle at this interval, and none after the last, moving the threads to the
     /// others; 0: never [default: 3s; never on a simulated machine].
     #[arg(long, value_name = "TIME", value_parser = long_duration)]
-    pub(super) shuffle_interval: Option<Duration>,
+    shuffle_interval: Option<Duration>,
     /// Longest time that an acquisition of a writer may take; longer ones are failures; 0: any time.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = duration)]
-    pub(super) acq_writer_lim: Duration,
+    acq_writer_lim: Duration,
     /// Let Max/Min be of failures, as locktorture's was until 2020, instead of acquisitions.
     #[arg(long)]
     pub(super) legacy_max_min: bool,
@@ -82,13 +80,9 @@ pub(crate) struct TortureArgs {
     /// The lock is stuck, which is a failure, if nobody makes an acquisition for this long.
     #[arg(long, value_name = "TIME", default_value = "3s",
           value_parser = nonzero_long_duration)]
-    pub(super) watchdog: Duration,
-    /// Format of the report.
-    #[arg(long, default_value = "table", value_parser = short_format())]
-    pub(super) format: Format,
-    /// Write the report to this file instead of standard output.
-    #[arg(short, long, value_name = "FILE")]
-    pub(super) output: Option<PathBuf>,
+    watchdog: Duration,
+    #[command(flatten)]
+    pub(super) report: ReportArgs,
 }
 
 /// What is wrong with how `pvlab torture` was called.
@@ -143,19 +137,16 @@ pub(super) fn torture_request(
     if !shared && args.readers.is_some_and(|readers| readers > 0) {
         return Err(no_read_side("--readers", lock.to_string()).into());
     }
-    if args.watchdog <= args.long_hold {
-        return Err(TortureUsage::ImpatientWatchdog {
-            watchdog: args.watchdog,
-            hold: args.long_hold,
-        }
-        .into());
+    let (watchdog, hold) = (args.watchdog, args.long_hold);
+    if watchdog <= hold {
+        return Err(TortureUsage::ImpatientWatchdog { watchdog, hold }.into());
     }
     let ask = |vcpus| {
         let guests = Guests::one(lock, vcpus);
         let length = Length::Duration(args.duration);
         let place = Placement::Floating;
         (args.base).request(guests, length, &place, host, |scenario, _| {
-            scenario.watchdog = args.watchdog;
+            scenario.watchdog = watchdog;
             Ok(())
         })
     };
@@ -173,7 +164,7 @@ pub(super) fn torture_request(
         return Err(TortureUsage::NoThreads(choice).into());
     }
     let how = Torture {
-        long_hold: args.long_hold,
+        long_hold: hold,
         nested_locks: args.nested_locks,
         acquire_limit: args.acq_writer_lim,
         stutter: args.stutter,
@@ -181,11 +172,8 @@ pub(super) fn torture_request(
         writer_fifo: args.writer_fifo,
     };
     if cpus == 1 && args.shuffle_interval.is_some_and(|i| !i.is_zero()) {
-        return Err(NoEffect {
-            option: "--shuffle-interval".to_owned(),
-            why: "there is one CPU",
-        }
-        .into());
+        let (option, why) = ("--shuffle-interval".to_owned(), "there is one CPU");
+        return Err(NoEffect { option, why }.into());
     }
     if how.writer_fifo && first.machine.is_simulated() {
         return Err(MachineUsage::OnlyReal("--writer-fifo").into());

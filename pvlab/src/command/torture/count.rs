@@ -1,23 +1,16 @@
 //! Counting: what each thread has done, and what all of a role have.
 
-use super::record::{Counts, Role};
+use super::record::Counts;
 use crate::machine::RunningVm;
 use crate::scenario::Scenario;
-use abi::{Counter, VcpuArea};
+use abi::{Counter, VcpuArea, VcpuState};
 use host::region::RegionError;
-use pvlock::LockEvent;
 use serde::Serialize;
 use std::mem::offset_of;
 
-/// What one thread has done so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Count {
-    pub(crate) acquisitions: u64,
-    pub(crate) around: u64,
-    pub(crate) violations: u64,
-    pub(crate) late: u64,
-    pub(crate) contended: u64,
-}
+/// What one thread has counted so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Count(Vec<u64>);
 
 impl Count {
     /// That of each vCPU.
@@ -28,51 +21,57 @@ impl Count {
 
     /// That of one vCPU.
     pub(crate) fn of(vm: &dyn RunningVm, vcpu: usize) -> Result<Self, RegionError> {
-        let counters = vm.region().counters(vcpu)?;
-        let of = |counter: Counter| counters[counter.index()];
-        Ok(Self {
-            acquisitions: of(Counter::Acquisitions),
-            around: of(Counter::Around),
-            violations: of(Counter::Violations),
-            late: of(Counter::Late),
-            contended: of(Counter::Lock(LockEvent::Contended)),
-        })
+        vm.region().counters(vcpu).map(Self)
+    }
+
+    pub(crate) fn get(&self, counter: Counter) -> u64 {
+        self.0[counter.index()]
+    }
+
+    /// Takes back that so many acquisitions were late.
+    pub(crate) fn forgive(&mut self, late: u64) {
+        let count = &mut self.0[Counter::Late.index()];
+        *count = count.saturating_sub(late);
     }
 
     /// Failures, in locktorture's sense.
     pub(crate) fn failures(&self) -> u64 {
-        self.violations + self.late
+        self.get(Counter::Violations) + self.get(Counter::Late)
     }
 }
 
 /// What all threads of one role have done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Tally {
-    /// Their acquisitions.
+    /// Acquisitions; the most, and the least, of one of them.
     pub total: u64,
-    /// The most acquisitions of one of them.
     pub max: u64,
-    /// The least.
     pub min: u64,
-    /// Their failures.
+    /// Failures, likewise.
     pub fail: u64,
-    /// The most failures of one of them.
     pub fail_max: u64,
-    /// The least.
     pub fail_min: u64,
 }
 
 impl Tally {
     pub(crate) fn of(counts: &[Count]) -> Self {
-        let acquisitions = || counts.iter().map(|count| count.acquisitions);
-        let failures = || counts.iter().map(Count::failures);
+        let of = |figure: fn(&Count) -> u64| {
+            let all = || counts.iter().map(figure);
+            (
+                all().sum(),
+                all().max().unwrap_or(0),
+                all().min().unwrap_or(0),
+            )
+        };
+        let (total, max, min) = of(|count| count.get(Counter::Acquisitions));
+        let (fail, fail_max, fail_min) = of(Count::failures);
         Self {
-            total: acquisitions().sum(),
-            max: acquisitions().max().unwrap_or(0),
-            min: acquisitions().min().unwrap_or(0),
-            fail: failures().sum(),
-            fail_max: failures().max().unwrap_or(0),
-            fail_min: failures().min().unwrap_or(0),
+            total,
+            max,
+            min,
+            fail,
+            fail_max,
+            fail_min,
         }
     }
 }
@@ -92,10 +91,9 @@ impl Counts {
 
 /// Acquisitions for writing, nested ones included, as the threads have counted them.
 pub(crate) fn exclusive(scenario: &Scenario, counts: &[Count]) -> u64 {
-    let writers = (0..counts.len()).filter(|&vcpu| scenario.role(vcpu).0 == Role::Writer);
-    writers
-        .map(|vcpu| counts[vcpu].acquisitions + counts[vcpu].around)
-        .sum()
+    let writers = counts.iter().take(scenario.writers());
+    let own = writers.map(|count| count.get(Counter::Acquisitions) + count.get(Counter::Around));
+    own.sum()
 }
 
 /// Acquisitions of each vCPU so far.
@@ -104,6 +102,14 @@ pub(crate) fn acquisitions(vm: &dyn RunningVm) -> Result<Vec<u64>, RegionError> 
     let region = vm.region();
     (0..region.layout().vcpus())
         .map(|vcpu| region.vcpu_word(vcpu, field))
+        .collect()
+}
+
+/// What each vCPU does.
+pub(crate) fn states(vm: &dyn RunningVm) -> Result<Vec<VcpuState>, RegionError> {
+    let region = vm.region();
+    (0..region.layout().vcpus())
+        .map(|vcpu| region.state(vcpu))
         .collect()
 }
 
@@ -119,11 +125,12 @@ mod tests {
 
     #[test]
     fn max_and_min_are_of_acquisitions_and_separately_of_failures() {
-        let count = |acquisitions, violations, late| Count {
-            acquisitions,
-            violations,
-            late,
-            ..Count::default()
+        let count = |acquisitions, violations, late| {
+            let mut count = Count(vec![0; Counter::COUNT]);
+            count.0[Counter::Acquisitions.index()] = acquisitions;
+            count.0[Counter::Violations.index()] = violations;
+            count.0[Counter::Late.index()] = late;
+            count
         };
         let tally = Tally::of(&[count(10, 0, 1), count(3, 2, 0), count(7, 0, 0)]);
         assert_eq!((tally.total, tally.max, tally.min), (20, 10, 3));

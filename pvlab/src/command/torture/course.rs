@@ -8,19 +8,21 @@ use super::shuffle::{schedule, shuffle};
 use super::stop::{End, stop, wake_pausing};
 use super::watch::Watch;
 use crate::ending;
-use crate::scenario::{Length, Scenario, Torture};
+use crate::scenario::{Scenario, Torture};
 use crate::session::{
-    Found, Observer, Run, RunError, Stuck, entries, longest_wait, look_every, ns, postpone,
-    spin_times, with_control,
+    Due, Found, Observer, Run, RunError, Stuck, Timers, entries, longest_wait, look_every, ns,
+    spin_times, unless, with_control,
 };
-use abi::{VcpuState, phase};
+use abi::{Counter, VcpuState, phase};
+use pvlock::LockEvent;
 use std::ops::ControlFlow;
-use std::pin::Pin;
 use std::time::Duration;
-use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
+use tokio::time::{Instant, MissedTickBehavior};
 
-/// Longer than any test.
-const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
+const CONTENDED: Counter = Counter::Lock(LockEvent::Contended);
+
+/// How a test ended: in its time, or found to be stuck; a break if it was interrupted.
+type Ended = ControlFlow<(), Option<Stuck>>;
 
 /// Tortures the one lock of `scenario`, as its `torture` says; returns when its time is over, when the
 /// lock is stuck, or when Ctrl-C was typed.
@@ -40,23 +42,19 @@ pub(crate) fn run(
     with_control(scenario.machine, |control| {
         control.carry_out(async |mut signalled| {
             let mut run = Run::launch(scenario, spin_times, None)?;
-            tokio::select! {
-                biased;
-                () = &mut signalled => return Err(RunError::Interrupted),
-                // Without the watchdog: hundreds of them take their time.
-                prepared = run.vms.come_to(VcpuState::Ready) => prepared?,
-            }
+            // Without the watchdog: hundreds of them take their time.
+            unless(&mut signalled, run.vms.come_to(VcpuState::Ready)).await?;
             if timed {
-                tokio::select! {
-                    biased;
-                    () = &mut signalled => return Err(RunError::Interrupted),
-                    calibrated = run.calibrate() => calibrated?,
-                }
+                unless(&mut signalled, run.calibrate()).await?;
             }
             schedule(&run, torture)?;
-            Test::begin(run, torture, observer)?
-                .carry_out(stat_interval, &mut signalled)
-                .await
+            let mut test = Test::begin(run, torture, observer)?;
+            let ended = tokio::select! {
+                biased;
+                () = &mut signalled => ControlFlow::Break(()),
+                ended = test.go_on(stat_interval) => ended?,
+            };
+            test.finish(ended).await
         })
     })
 }
@@ -103,64 +101,56 @@ impl<'a> Test<'a> {
         })
     }
 
-    async fn carry_out(
-        mut self,
-        stat_interval: Duration,
-        signalled: &mut Pin<&mut dyn Future<Output = ()>>,
-    ) -> Result<Outcome, RunError> {
-        let duration = match self.run.scenario.length {
-            Length::Duration(duration) => duration,
-            Length::Iterations(_) => NEVER,
-        };
-        let end = sleep(duration);
-        tokio::pin!(end);
-        let mut intervals = ticks(stat_interval);
-        let mut stutters = ticks(self.torture.stutter);
-        let mut shuffles = ticks(if self.run.scenario.cpus.len() > 1 {
-            self.torture.shuffle_interval
-        } else {
-            Duration::ZERO
-        });
-        let mut looks = ticks(look_every(self.run.scenario.machine));
-        let (mut interrupted, mut over, mut stuck) = (false, false, None);
+    /// Until its time is over, or it is known what the lock is stuck in. A break if the observer ended it.
+    async fn go_on(&mut self, stat_interval: Duration) -> Result<Ended, RunError> {
+        const INTERVAL: usize = 0;
+        const STUTTER: usize = 1;
+        const SHUFFLE: usize = 2;
+        let scenario = self.run.scenario;
+        let duration = scenario.length.duration();
+        let shuffled = scenario.cpus.len() > 1;
+        let periods = [
+            Some(stat_interval),
+            Some(self.torture.stutter),
+            shuffled.then_some(self.torture.shuffle_interval),
+            Some(look_every(scenario.machine)),
+        ];
+        let periods = periods.map(|period| (period, MissedTickBehavior::Skip));
+        let mut timers = Timers::new(Instant::now(), duration, periods);
+        let mut over = false;
         // Without any acquisition there is nothing to judge: it goes on until there is one, or until the
         // lock is found to be stuck.
         while !over || self.run.vms[0].machine.region().acquisitions()? == 0 {
-            tokio::select! {
-                biased;
-                () = &mut *signalled => {
-                    interrupted = true;
-                    break;
-                }
-                () = &mut end, if !over => over = !postpone(&mut end, self.notice_absence()?),
-                _ = intervals.tick() => {
-                    postpone(&mut end, self.notice_absence()?);
+            match timers.next().await {
+                Due::End => over = !timers.postpone(self.notice_absence()?),
+                Due::Tick(INTERVAL) => {
+                    timers.postpone(self.notice_absence()?);
                     if self.report()?.is_break() {
-                        interrupted = true;
-                        break;
+                        return Ok(ControlFlow::Break(()));
                     }
                 }
-                _ = stutters.tick() => self.pauses.stutter(&mut self.run, &mut self.watch)?,
-                _ = shuffles.tick() => {
+                Due::Tick(STUTTER) => self.pauses.stutter(&mut self.run, &mut self.watch)?,
+                Due::Tick(SHUFFLE) => {
                     shuffle(&self.run, self.shuffles)?;
                     self.shuffles += 1;
                 }
-                _ = looks.tick() => {
+                Due::Tick(_) => {
                     self.run.vms.listen()?;
                     match self.notice_absence()? {
                         None => self.late.look(&self.run, false)?,
-                        found => _ = postpone(&mut end, found),
+                        found => _ = timers.postpone(found),
                     }
-                    stuck = self.look()?;
+                    let stuck = self.look()?;
                     if stuck.is_some() {
-                        break;
+                        return Ok(ControlFlow::Continue(stuck));
                     }
-                    self.observer.progress(self.at_s() / duration.as_secs_f64());
+                    if let Some(duration) = duration {
+                        self.observer.progress(self.at_s() / duration.as_secs_f64());
+                    }
                 }
             }
         }
-        self.observer.phase("stopping");
-        self.finish(interrupted, stuck).await
+        Ok(ControlFlow::Continue(None))
     }
 
     /// Looks whether nobody had a CPU for a while: then nobody can be blamed for it.
@@ -213,11 +203,10 @@ impl<'a> Test<'a> {
         self.watch.lost(&self.run)
     }
 
-    async fn finish(
-        mut self,
-        interrupted: bool,
-        stuck: Option<Stuck>,
-    ) -> Result<Outcome, RunError> {
+    async fn finish(mut self, ended: Ended) -> Result<Outcome, RunError> {
+        self.observer.phase("stopping");
+        let interrupted = ended.is_break();
+        let stuck = ended.continue_value().flatten();
         let scenario = self.run.scenario;
         self.notice_absence()?;
         let measured_s = self.at_s();
@@ -248,43 +237,34 @@ impl<'a> Test<'a> {
                 role,
                 number,
                 vcpu,
-                acquisitions: count.acquisitions,
-                violations: count.violations,
-                late: count.late,
+                acquisitions: count.get(Counter::Acquisitions),
+                violations: count.get(Counter::Violations),
+                late: count.get(Counter::Late),
                 longest_wait_ns: ns(longest, machine.khz()),
                 starved: self.watch.starved(vcpu),
             });
         }
         let last = Counts::new(scenario, self.at_s(), &counts);
+        let absences = &self.run.absences;
+        let without_cpu = absences.recorded(self.begun_at, host::clock::khz());
         // It is over in any case.
         let _ = self.observer.interval(&last);
         self.intervals.push(last);
         Ok(Outcome {
             scenario: scenario.clone(),
             measured_s,
-            without_cpu: self
-                .run
-                .absences
-                .recorded(self.begun_at, host::clock::khz()),
+            without_cpu,
             interrupted,
             intervals: self.intervals,
             threads,
-            contended: counts.iter().map(|count| count.contended).sum(),
+            contended: (counts.iter()).map(|count| count.get(CONTENDED)).sum(),
             exclusive: exclusive(scenario, &counts),
             entries: entries(machine.region())?.iter().sum(),
             given_up: end.given_up,
             pauses: self.pauses.made,
-            shuffles: self.shuffles as u64,
+            shuffles: self.shuffles,
             preempted_reported: machine.region().preempted_is_reported()?,
             stuck: end.lost.map(|lost| lost.to_string()),
         })
     }
-}
-
-/// Ticks of that period; none if it is zero.
-fn ticks(period: Duration) -> tokio::time::Interval {
-    let period = if period.is_zero() { NEVER } else { period };
-    let mut ticks = interval_at(Instant::now() + period, period);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    ticks
 }

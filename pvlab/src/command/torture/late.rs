@@ -2,6 +2,7 @@
 
 use super::count::{Count, waiting_since};
 use crate::session::{Run, RunError};
+use abi::Counter;
 
 /// Whom to forgive.
 pub(crate) struct Lateness {
@@ -36,18 +37,16 @@ impl Lateness {
 
     /// Looks at the counts; `absent`: nobody had a CPU for a while since the last look.
     pub(crate) fn look(&mut self, run: &Run<'_>, absent: bool) -> Result<(), RunError> {
-        if run
-            .scenario
-            .torture
-            .is_none_or(|t| t.acquire_limit.is_zero())
-        {
+        let limit = run.scenario.torture.map(|torture| torture.acquire_limit);
+        if limit.unwrap_or_default().is_zero() {
             return Ok(());
         }
         let machine = &*run.vms[0].machine;
         for (number, vcpu) in self.vcpus.iter_mut().enumerate() {
             // Before the count, which comes after it.
             let since = waiting_since(machine, number)?;
-            vcpu.note(since, Count::of(machine, number)?.late, absent);
+            let late = Count::of(machine, number)?.get(Counter::Late);
+            vcpu.note(since, late, absent);
         }
         Ok(())
     }
@@ -55,7 +54,7 @@ impl Lateness {
     /// Takes what is forgiven out of the counts.
     pub(crate) fn forgive(&self, counts: &mut [Count]) {
         for (vcpu, count) in self.vcpus.iter().zip(counts) {
-            count.late = count.late.saturating_sub(vcpu.forgiven);
+            count.forgive(vcpu.forgiven);
         }
     }
 }
@@ -67,21 +66,14 @@ impl Waiter {
                 self.forgiven += 1;
                 // What came after it is its own.
                 self.owed = None;
-            } else if since != owed.since {
-                if owed.over {
-                    self.owed = None;
-                } else {
-                    owed.over = true;
-                }
+            } else if since != owed.since && std::mem::replace(&mut owed.over, true) {
+                self.owed = None;
             }
         }
         if absent {
             self.forgiven += late.saturating_sub(self.seen);
-            self.owed = (since != 0).then_some(Owed {
-                since,
-                late,
-                over: false,
-            });
+            let over = false;
+            self.owed = (since != 0).then_some(Owed { since, late, over });
         }
         self.seen = late;
     }

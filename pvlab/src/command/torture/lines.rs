@@ -43,11 +43,10 @@ fn time(duration: Duration) -> String {
 ///
 /// `legacy`: Max/Min is of failures, as in locktorture until 2020.
 pub(crate) fn interval(interval: &Counts, legacy: bool) -> Vec<String> {
-    let writes = line(interval.at_s, "Writes", &interval.writes, legacy);
-    let reads = interval
-        .reads
-        .map(|reads| line(interval.at_s, "Reads ", &reads, legacy));
-    [writes].into_iter().chain(reads).collect()
+    let of = |what, tally| line(interval.at_s, what, tally, legacy);
+    let mut lines = vec![of("Writes", &interval.writes)];
+    lines.extend(interval.reads.iter().map(|reads| of("Reads ", reads)));
+    lines
 }
 
 fn line(at_s: f64, what: &str, tally: &Tally, legacy: bool) -> String {
@@ -101,11 +100,8 @@ mod tests {
     #[test]
     fn lines_are_to_the_letter() {
         // From a mail of 2017 (its Max/Min were of failures).
-        let seen = at(
-            558.700_042,
-            tally(10_127, 9, 1, 0),
-            Some(tally(764_714, 9, 1, 0)),
-        );
+        let (writes, reads) = (tally(10_127, 9, 1, 0), tally(764_714, 9, 1, 0));
+        let seen = at(558.700_042, writes, Some(reads));
         assert_eq!(
             interval(&seen, true),
             [
@@ -117,25 +113,18 @@ mod tests {
 
     #[test]
     fn flags_mark_a_wide_spread_and_failures() {
-        let text = |tally: Tally, legacy| interval(&at(2.000_5, tally, None), legacy).concat();
-        assert_eq!(
-            text(tally(12, 9, 3, 2), false),
-            "[    2.000500] Writes:  Total: 12  Max/Min: 9/3 ???  Fail: 2 !!!"
-        );
-        // Half of the maximum, rounded down, must be above the minimum.
-        assert_eq!(
-            text(tally(10, 7, 3, 0), false),
-            "[    2.000500] Writes:  Total: 10  Max/Min: 7/3   Fail: 0"
-        );
-        assert_eq!(
-            text(tally(11, 8, 3, 0), false),
-            "[    2.000500] Writes:  Total: 11  Max/Min: 8/3 ???  Fail: 0"
-        );
-        assert_eq!(
-            text(tally(12, 9, 3, 2), true),
-            "[    2.000500] Writes:  Total: 12  Max/Min: 2/0 ???  Fail: 2 !!!",
-            "the form until 2020: of failures"
-        );
+        for ([total, max, min, fail], legacy, text) in [
+            ([12, 9, 3, 2], false, "12  Max/Min: 9/3 ???  Fail: 2 !!!"),
+            // Half of the maximum, rounded down, must be above the minimum.
+            ([10, 7, 3, 0], false, "10  Max/Min: 7/3   Fail: 0"),
+            ([11, 8, 3, 0], false, "11  Max/Min: 8/3 ???  Fail: 0"),
+            // The form until 2020: of failures.
+            ([12, 9, 3, 2], true, "12  Max/Min: 2/0 ???  Fail: 2 !!!"),
+        ] {
+            let seen = at(2.000_5, tally(total, max, min, fail), None);
+            let expected = format!("[    2.000500] Writes:  Total: {text}");
+            assert_eq!(interval(&seen, legacy), [expected]);
+        }
     }
 
     #[test]

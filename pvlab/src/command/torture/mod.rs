@@ -23,10 +23,8 @@ use crate::options::progress::{Aside, Progress, Watcher};
 use crate::options::times::{TimeUsage, check_time};
 use crate::record::Context;
 use crate::report::Format;
-use crate::report::headline::headline;
-use crate::scenario::selection::SlowPath;
 use args::{TortureUsage, torture_request};
-use report::TortureReport;
+use report::{TortureReport, head};
 use std::time::Duration;
 
 /// Statistics intervals of a test, at most: the report has them all.
@@ -38,7 +36,7 @@ const STAT_INTERVAL: Duration = Duration::from_secs(60);
 /// Tortures the lock and reports.
 pub(crate) fn torture(args: &TortureArgs) -> Result<u8, CliError> {
     let host = Host::examine();
-    let format = args.format;
+    let format = args.report.format;
     let (request, how) = torture_request(args, &host)?;
     let stat_interval = match args.stat_interval {
         Some(interval) if interval > args.duration => {
@@ -59,7 +57,7 @@ pub(crate) fn torture(args: &TortureArgs) -> Result<u8, CliError> {
         let (interval, duration) = (stat_interval, args.duration);
         return Err(TortureUsage::TooManyIntervals { interval, duration }.into());
     }
-    let target = Target::check(args.output.as_deref())?;
+    let target = Target::check(args.report.output.as_deref())?;
     watch(&target);
     let scenario = request.scenario;
     let context = Context::new(host, request.machine_reason, &scenario);
@@ -67,9 +65,7 @@ pub(crate) fn torture(args: &TortureArgs) -> Result<u8, CliError> {
     let progress = Progress::new(1, Some(args.duration));
     progress.begin(String::new());
     let aside = if live { Aside::Report } else { Aside::Stderr };
-    let mut head = vec![headline(&context, &scenario)];
-    head.extend(SlowPath::lines(&SlowPath::of_vms(&scenario)));
-    head.push(lines::start(&scenario, stat_interval));
+    let head = head(&context, &scenario, stat_interval);
     if progress.tell(aside, &head).is_break() {
         return Ok(DONE);
     }

@@ -9,19 +9,15 @@ use std::fmt;
 /// Everything about one test.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Outcome {
-    /// What was run.
     pub scenario: Scenario,
-    /// Length of the test, s, without [`Self::without_cpu`].
+    /// Without [`Self::without_cpu`].
     pub measured_s: f64,
-    /// Times in which nothing of this process had a CPU.
     pub without_cpu: Vec<Absence>,
-    /// A signal ended it before its time.
     pub interrupted: bool,
     /// The counts at the end of each statistics interval, and last those at the end of the test.
     pub intervals: Vec<Counts>,
     /// Each thread, writers first.
     pub threads: Vec<Thread>,
-    /// Acquisitions that found the lock taken.
     pub contended: u64,
     /// Acquisitions for writing as counted by the threads, nested ones included.
     pub exclusive: u64,
@@ -29,11 +25,8 @@ pub(crate) struct Outcome {
     pub entries: u64,
     /// vCPUs that were still waiting for the lock some time after the end, and were not waited for.
     pub given_up: Vec<usize>,
-    /// Pauses.
     pub pauses: Vec<Pause>,
-    /// Times that threads were moved to other CPUs.
-    pub shuffles: u64,
-    /// Whether the machine was seen to tell which vCPUs are preempted.
+    pub shuffles: usize,
     pub preempted_reported: bool,
     /// What was found when the lock was stuck.
     pub stuck: Option<String>,
@@ -42,11 +35,9 @@ pub(crate) struct Outcome {
 /// The counts at one moment, since the start.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Counts {
-    /// When, s after the start.
     pub at_s: f64,
-    /// Of the writers.
     pub writes: Tally,
-    /// Of the readers, if the lock has a read side.
+    /// If the lock has a read side.
     pub reads: Option<Tally>,
 }
 
@@ -69,7 +60,6 @@ pub(crate) struct Pause {
 pub(crate) enum Role {
     /// It takes the lock for writing, or exclusively.
     Writer,
-    /// It takes the lock for reading.
     Reader,
 }
 
@@ -85,13 +75,10 @@ impl fmt::Display for Role {
 /// One thread's part of a test.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Thread {
-    /// What it does.
     pub role: Role,
-    /// Its number among those of its role.
+    /// Among those of its role.
     pub number: usize,
-    /// Its vCPU.
     pub vcpu: usize,
-    /// Its acquisitions.
     pub acquisitions: u64,
     /// How often it saw somebody else inside whom the lock should have kept out.
     pub violations: u64,
@@ -99,7 +86,6 @@ pub(crate) struct Thread {
     pub late: u64,
     /// Its longest wait, ns; includes one that was still going on at the end.
     pub longest_wait_ns: u64,
-    /// That it starved.
     pub starved: Option<Starved>,
 }
 
@@ -112,7 +98,6 @@ impl fmt::Display for Thread {
 /// The longest time that a thread was kept waiting while all others got on.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Starved {
-    /// For how long, s.
     pub waited_s: f64,
     /// Acquisitions that others made meanwhile.
     pub others: u64,

@@ -9,6 +9,7 @@ use crate::record::{Context, absent};
 use crate::report::doc::{Block, render};
 use crate::report::headline::headline;
 use crate::report::{Format, to_json};
+use crate::scenario::Scenario;
 use crate::scenario::selection::SlowPath;
 use serde::Serialize;
 use std::time::Duration;
@@ -19,13 +20,19 @@ const SHOWN: usize = 20;
 /// The report of a torture test.
 #[derive(Clone, Debug)]
 pub(crate) struct TortureReport {
-    /// What came out.
     pub record: Outcome,
-    /// What speaks against the lock.
     pub failures: Vec<Failure>,
     context: Context,
     stat_interval: Duration,
     legacy: bool,
+}
+
+/// What is shown before the test.
+pub(crate) fn head(context: &Context, scenario: &Scenario, stat_interval: Duration) -> Vec<String> {
+    let mut head = vec![headline(context, scenario)];
+    head.extend(SlowPath::lines(&SlowPath::of_vms(scenario)));
+    head.push(lines::start(scenario, stat_interval));
+    head
 }
 
 /// The report for programs.
@@ -98,26 +105,18 @@ impl TortureReport {
 
     /// The lines shown during the test.
     fn shown(&self) -> Vec<String> {
-        let scenario = &self.record.scenario;
-        let mut head = vec![headline(&self.context, scenario)];
-        head.extend(SlowPath::lines(&SlowPath::of_vms(scenario)));
-        head.push(lines::start(scenario, self.stat_interval));
+        let mut shown = head(&self.context, &self.record.scenario, self.stat_interval);
         let intervals = self.record.intervals.iter();
-        let intervals = intervals.flat_map(|interval| lines::interval(interval, self.legacy));
-        head.into_iter().chain(intervals).collect()
+        shown.extend(intervals.flat_map(|interval| lines::interval(interval, self.legacy)));
+        shown
     }
 
     /// What locktorture does not tell.
     fn own(&self) -> Vec<String> {
         let record = &self.record;
-        let mut lines: Vec<String> = record
-            .failures_of_threads()
-            .chain(
-                self.failures
-                    .iter()
-                    .map(|failure| format!("failure: {failure}")),
-            )
-            .collect();
+        let mut lines = record.failures_of_threads();
+        let failures = self.failures.iter();
+        lines.extend(failures.map(|failure| format!("failure: {failure}")));
         let of = |role: Role| record.threads.iter().filter(move |t| t.role == role);
         let total = |role| of(role).map(|thread| thread.acquisitions).sum::<u64>();
         let (writes, reads) = (total(Role::Writer), total(Role::Reader));
@@ -131,9 +130,9 @@ impl TortureReport {
             0 => "0 contended acquisitions: nobody ever waited".to_owned(),
             n => format!("{} contended", share(n, writes + reads)),
         };
+        let seconds = record.measured_s;
         lines.push(format!(
-            "acquisitions: {by_kind}, in {:.1} s; {contended}",
-            record.measured_s
+            "acquisitions: {by_kind}, in {seconds:.1} s; {contended}"
         ));
         for role in [Role::Writer, Role::Reader] {
             if let Some(thread) = of(role).max_by_key(|thread| thread.longest_wait_ns) {
@@ -155,10 +154,7 @@ impl TortureReport {
                 "{}, {} in all; threads moved {}",
                 plural(record.pauses.len(), "pause"),
                 time(paused.fold(0.0, |sum, length| sum + length) * 1e9),
-                plural(
-                    usize::try_from(record.shuffles).unwrap_or(usize::MAX),
-                    "time"
-                ),
+                plural(record.shuffles, "time"),
             ));
         }
         match &record.stuck {
@@ -183,7 +179,7 @@ impl TortureReport {
 
 impl Outcome {
     /// A line for each thread that saw a failure.
-    fn failures_of_threads(&self) -> impl Iterator<Item = String> {
+    fn failures_of_threads(&self) -> Vec<String> {
         let failed = |thread: &&Thread| thread.violations + thread.late > 0;
         named(self.threads.iter().filter(failed), |thread| {
             let mut parts = Vec::new();
@@ -198,16 +194,14 @@ impl Outcome {
     }
 
     /// A line for each thread that starved.
-    fn starved_lines(&self) -> impl Iterator<Item = String> {
+    fn starved_lines(&self) -> Vec<String> {
         let starved = self.threads.iter();
         let starved = starved.filter_map(|thread| Some((thread, thread.starved?)));
         named(starved, |(thread, starved)| {
+            let own = usize::try_from(thread.acquisitions).unwrap_or(usize::MAX);
             format!(
                 "starved: {thread}: {}, {} for {:.1} s; the others made {} meanwhile",
-                match thread.acquisitions {
-                    1 => "1 acquisition".to_owned(),
-                    n => format!("{n} acquisitions"),
-                },
+                plural(own, "acquisition"),
                 if starved.still { "waiting" } else { "waited" },
                 starved.waited_s,
                 starved.others
@@ -217,13 +211,9 @@ impl Outcome {
 }
 
 /// A line for each of the first, and one that says how many more there are.
-fn named<T>(
-    all: impl Iterator<Item = T>,
-    line: impl Fn(T) -> String,
-) -> impl Iterator<Item = String> {
-    let all: Vec<T> = all.collect();
-    let more = all.len().saturating_sub(SHOWN);
-    let lines: Vec<String> = all.into_iter().take(SHOWN).map(line).collect();
-    let rest = (more > 0).then(|| format!("  (and {more} more threads)"));
-    lines.into_iter().chain(rest)
+fn named<T>(mut all: impl Iterator<Item = T>, line: impl Fn(T) -> String) -> Vec<String> {
+    let mut lines: Vec<String> = all.by_ref().take(SHOWN).map(line).collect();
+    let more = all.count();
+    lines.extend((more > 0).then(|| format!("  (and {more} more threads)")));
+    lines
 }

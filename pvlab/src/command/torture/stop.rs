@@ -1,5 +1,6 @@
 //! The end of a test: getting everybody to stop, also those that wait for a slow lock.
 
+use super::count::states;
 use super::watch::Watch;
 use crate::session::{POLL, Run, RunError, Stuck};
 use abi::{VcpuState, phase};
@@ -31,7 +32,11 @@ pub(crate) async fn stop(run: &mut Run<'_>, watch: &mut Watch) -> Result<End, Ru
             begun += found.lost;
         }
         wake_pausing(run)?;
-        let given_up = unfinished(run)?;
+        let states = states(&*run.vms[0].machine)?;
+        let all = 0..states.len();
+        let given_up: Vec<_> = all
+            .filter(|&vcpu| states[vcpu] != VcpuState::Done)
+            .collect();
         if given_up.is_empty() {
             return Ok(End::default());
         }
@@ -47,25 +52,11 @@ pub(crate) async fn stop(run: &mut Run<'_>, watch: &mut Watch) -> Result<End, Ru
 /// Kicks those that pause (or have not begun), and nobody else: a kick from outside would hide that
 /// the lock has forgotten its own.
 pub(crate) fn wake_pausing(run: &Run<'_>) -> Result<(), RunError> {
-    let machine = &run.vms[0].machine;
-    for vcpu in 0..machine.region().layout().vcpus() {
-        if matches!(
-            machine.region().state(vcpu)?,
-            VcpuState::Ready | VcpuState::Paused
-        ) {
+    let machine = &*run.vms[0].machine;
+    for (vcpu, state) in states(machine)?.into_iter().enumerate() {
+        if matches!(state, VcpuState::Ready | VcpuState::Paused) {
             machine.kick(vcpu)?;
         }
     }
     Ok(())
-}
-
-fn unfinished(run: &Run<'_>) -> Result<Vec<usize>, RunError> {
-    let region = run.vms[0].machine.region();
-    let mut unfinished = Vec::new();
-    for vcpu in 0..region.layout().vcpus() {
-        if region.state(vcpu)? != VcpuState::Done {
-            unfinished.push(vcpu);
-        }
-    }
-    Ok(unfinished)
 }

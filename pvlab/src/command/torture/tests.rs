@@ -3,38 +3,24 @@
 use super::*;
 use crate::command::{Cli, Command};
 use crate::options::common::Request;
-use crate::scenario::{Length, Mix, Torture};
+use crate::scenario::{Length, Mix, Scenario, Torture};
 use clap::Parser;
-
-fn host() -> Host {
-    Host::fixture(4, vec![0, 1, 2, 3])
-}
 
 fn ask(options: &str) -> Result<(Request, Torture), CliError> {
     let words = ["pvlab", "torture"].into_iter();
-    match Cli::try_parse_from(words.chain(options.split_whitespace()))
-        .unwrap()
-        .command
-    {
-        Command::Torture(args) => torture_request(&args, &host()),
-        _ => unreachable!(),
-    }
-}
-
-fn refusal(options: &str) -> String {
-    let error = ask(options).unwrap_err();
-    assert_eq!(error.exit_code, 2, "{options}");
-    error.to_string()
+    let cli = Cli::try_parse_from(words.chain(options.split_whitespace()));
+    let Command::Torture(args) = cli.unwrap().command else {
+        unreachable!()
+    };
+    torture_request(&args, &Host::fixture(4, vec![0, 1, 2, 3]))
 }
 
 #[test]
 fn defaults_are_those_of_locktorture() {
+    let work = |scenario: &Scenario| (scenario.vcpus(), scenario.workload.mix);
     let (request, how) = ask("--lock tas --cpus 0-3").unwrap();
     let scenario = request.scenario;
-    assert_eq!(
-        (scenario.vcpus(), &scenario.workload.mix),
-        (8, &Mix::Readers(0))
-    );
+    assert_eq!(work(&scenario), (8, Mix::Readers(0)));
     assert_eq!(scenario.length, Length::Duration(Duration::from_secs(30)));
     assert_eq!(
         how,
@@ -48,28 +34,29 @@ fn defaults_are_those_of_locktorture() {
         }
     );
     let scenario = ask("--lock rwlock --cpus 0-3").unwrap().0.scenario;
-    assert_eq!(
-        (scenario.vcpus(), &scenario.workload.mix),
-        (8, &Mix::Readers(4))
-    );
+    assert_eq!(work(&scenario), (8, Mix::Readers(4)));
 }
 
 #[test]
 fn what_makes_no_sense_is_refused_and_says_what_would() {
-    let text = refusal("--lock tas --readers 2");
-    assert!(
-        text.contains("has no read side") && text.contains("rwlock"),
-        "{text}"
-    );
-    assert!(ask("--lock tas --readers 0").is_ok(), "none are asked for");
-    assert!(refusal("--lock tas --writers 0").contains("no writers and no readers"));
-    assert!(refusal("--lock rwlock --writers 0 --readers 0").contains("--readers"));
+    for (options, what) in [
+        ("tas --readers 2", "has no read side"),
+        ("tas --readers 2", "rwlock"),
+        ("tas --writers 0", "no writers and no readers"),
+        ("rwlock --writers 0 --readers 0", "--readers"),
+        ("tas --writers 5000", "at most 4096 can be had"),
+        ("tas --long-hold 3s", "--watchdog"),
+        ("tas --writer-fifo --writers 3", "give each writer a CPU"),
+        ("tas:pointer", "torture calls locks directly"),
+        ("tas --cpus 7", "CPU 7 does not exist"),
+    ] {
+        let error = ask(&format!("--lock {options}")).unwrap_err();
+        assert_eq!(error.exit_code, 2, "{options}");
+        assert!(error.to_string().contains(what), "{options}: {error}");
+    }
+    // None are asked for; and one is enough.
+    assert!(ask("--lock tas --readers 0").is_ok());
     assert!(ask("--lock rwlock --writers 0 --readers 1").is_ok());
-    assert!(refusal("--lock tas --writers 5000").contains("at most 4096 can be had"));
-    assert!(refusal("--lock tas --long-hold 3s").contains("--watchdog"));
-    assert!(refusal("--lock tas --writer-fifo --writers 3").contains("give each writer a CPU"));
-    assert!(refusal("--lock tas:pointer").contains("torture calls locks directly"));
-    assert!(refusal("--lock tas --cpus 7").contains("CPU 7 does not exist"));
 }
 
 #[test]

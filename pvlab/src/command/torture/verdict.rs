@@ -1,48 +1,21 @@
 //! The verdict.
 
 use super::record::Outcome;
-use std::fmt;
 
 /// What speaks against a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Failure {
-    /// So many times somebody was inside who should not have been.
+    #[error("mutual exclusion was broken: {0} times somebody was inside who should not have been")]
     Exclusion(u64),
-    /// Entries counted under the lock are not as many as acquisitions.
-    Entries {
-        /// Entries.
-        entries: u64,
-        /// Acquisitions for writing.
-        acquisitions: u64,
-    },
-    /// So many acquisitions took longer than allowed.
+    #[error(
+        "mutual exclusion was broken: {entries} entries counted under the lock, by {acquisitions} \
+         acquisitions for writing"
+    )]
+    Entries { entries: u64, acquisitions: u64 },
+    #[error("{0} acquisitions of writers took longer than --acq-writer-lim")]
     Late(u64),
-    /// Nobody got on any more.
+    #[error("the lock is stuck")]
     Stuck,
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exclusion(n) => write!(
-                f,
-                "mutual exclusion was broken: {n} times somebody was inside who should not have been"
-            ),
-            Self::Entries {
-                entries,
-                acquisitions,
-            } => write!(
-                f,
-                "mutual exclusion was broken: {entries} entries counted under the lock, by \
-                 {acquisitions} acquisitions for writing"
-            ),
-            Self::Late(n) => write!(
-                f,
-                "{n} acquisitions of writers took longer than --acq-writer-lim"
-            ),
-            Self::Stuck => f.write_str("the lock is stuck"),
-        }
-    }
 }
 
 /// Everything that speaks against the lock. A lock that stood the test has nothing; to starve
@@ -114,10 +87,11 @@ mod tests {
         let mut record = record();
         assert_eq!(failures(&record), []);
         record.threads[1].acquisitions = 0;
+        let (waited_s, others, still) = (1.0, 20, true);
         record.threads[1].starved = Some(Starved {
-            waited_s: 1.0,
-            others: 20,
-            still: true,
+            waited_s,
+            others,
+            still,
         });
         assert_eq!(failures(&record), []);
     }

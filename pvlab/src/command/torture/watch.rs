@@ -1,6 +1,6 @@
 //! Watching: threads that starve, and a lock that is stuck.
 
-use super::count::{acquisitions, waiting_since};
+use super::count::{acquisitions, states, waiting_since};
 use super::record::Starved;
 use crate::figures::starves;
 use crate::session::{Run, RunError, Stuck, Watched, ns};
@@ -63,11 +63,12 @@ impl Watch {
         let (now, khz) = (vm.machine.now(), vm.machine.khz());
         for (vcpu, own) in acquisitions.into_iter().enumerate() {
             let since = waiting_since(&*vm.machine, vcpu)?;
-            let waited = match since {
-                0 => 0,
-                since => ns(now.saturating_sub(since), khz),
+            let waited = if since == 0 {
+                0
+            } else {
+                now.saturating_sub(since)
             };
-            let waited = Duration::from_nanos(waited);
+            let waited = Duration::from_nanos(ns(waited, khz));
             self.long_halted |= waited >= SUSPECT_LOST_AFTER && vm.machine.is_halted(vcpu);
             self.note(vcpu, (own, total), (since, waited), last);
         }
@@ -91,11 +92,11 @@ impl Watch {
                 since,
                 others_before: others,
                 paused: Duration::ZERO,
-                worst: spell.worst.map(|worst| Starved {
-                    still: false,
-                    ..worst
-                }),
+                worst: spell.worst,
             };
+            if let Some(worst) = &mut spell.worst {
+                worst.still = false;
+            }
         }
         if since == 0 {
             return;
@@ -109,10 +110,8 @@ impl Watch {
                 others,
                 still: true,
             };
-            if spell
-                .worst
-                .is_none_or(|worst| worst.waited_s < now.waited_s)
-            {
+            let worse = |worst: Starved| worst.waited_s < now.waited_s;
+            if spell.worst.is_none_or(worse) {
                 spell.worst = Some(now);
             }
         }
@@ -143,27 +142,17 @@ impl Watch {
         if machine.is_stuck() {
             return run.stuck(0).map(Some);
         }
-        let mut in_lock = false;
-        for vcpu in 0..machine.region().layout().vcpus() {
-            match machine.region().state(vcpu)? {
-                VcpuState::Done => {}
-                _ if !machine.is_halted(vcpu) => {
-                    self.all_halted = None;
-                    return Ok(None);
-                }
-                VcpuState::Working => in_lock = true,
-                VcpuState::Off | VcpuState::Ready | VcpuState::Paused => {}
-            }
+        let (mut all_halted, mut in_lock) = (true, false);
+        for (vcpu, state) in states(&**machine)?.into_iter().enumerate() {
+            all_halted &= state == VcpuState::Done || machine.is_halted(vcpu);
+            in_lock |= state == VcpuState::Working;
         }
-        if !in_lock {
-            self.all_halted = None;
-            return Ok(None);
-        }
-        let since = self.all_halted.get_or_insert_with(Instant::now);
-        if since.elapsed() < LOST_AFTER {
-            return Ok(None);
-        }
-        run.stuck(0).map(Some)
+        let since = self.all_halted.unwrap_or_else(Instant::now);
+        self.all_halted = (all_halted && in_lock).then_some(since);
+        let lost = self
+            .all_halted
+            .filter(|since| since.elapsed() >= LOST_AFTER);
+        lost.map(|_| run.stuck(0)).transpose()
     }
 
     /// Whether all were halted at the last look for lost wake-ups.
@@ -178,34 +167,23 @@ impl Watch {
             self.suspected = None;
             return Ok(None);
         }
-        let vm = &run.vms[0];
+        let machine = &run.vms[0].machine;
+        let vcpus = 0..machine.region().layout().vcpus();
+        let now = || vcpus.clone().map(|vcpu| machine.cpu_time(vcpu));
         let Some(before) = &self.suspected else {
-            self.suspected = Some(cpu_times(vm));
+            self.suspected = Some(now().collect());
             return Ok(None);
         };
-        if silence < run.scenario.watchdog {
-            return Ok(None);
-        }
-        let now = cpu_times(vm);
-        let fair = (now.iter().zip(before).enumerate()).all(|(vcpu, (now, before))| {
+        let fair = (now().zip(before).enumerate()).all(|(vcpu, (now, before))| {
             // One that has ended has nothing to do with it, and of others it is always known.
             let had = now
                 .zip(*before)
                 .map(|(now, before)| now.saturating_sub(before));
-            vm.machine.is_halted(vcpu) || had.is_none_or(|had| had >= FAIR_CHANCE)
+            machine.is_halted(vcpu) || had.is_none_or(|had| had >= FAIR_CHANCE)
         });
-        if fair {
-            run.stuck(0).map(Some)
-        } else {
-            Ok(None)
-        }
+        let stuck = silence >= run.scenario.watchdog && fair;
+        stuck.then(|| run.stuck(0)).transpose()
     }
-}
-
-fn cpu_times(vm: &Watched) -> Vec<Option<Duration>> {
-    (0..vm.machine.region().layout().vcpus())
-        .map(|vcpu| vm.machine.cpu_time(vcpu))
-        .collect()
 }
 
 #[cfg(test)]
@@ -217,39 +195,53 @@ mod tests {
     const SHORT: (u64, Duration) = (7, Duration::from_millis(999));
     const LONG: (u64, Duration) = (7, Duration::from_millis(1500));
 
+    /// Its acquisitions and those of all, its wait, and whether it is the last look.
+    type Look = ((u64, u64), (u64, Duration), bool);
+
+    /// What is told of vCPU 0 of three after each of these looks: the acquisitions of others that it starved for,
+    /// and whether it still does.
+    fn told<const N: usize>(looks: [Look; N]) -> [Option<(u64, bool)>; N] {
+        let mut watch = Watch::new(3);
+        looks.map(|(counts, wait, last)| {
+            watch.note(0, counts, wait, last);
+            watch.starved(0).map(|worst| (worst.others, worst.still))
+        })
+    }
+
     #[test]
     fn a_thread_that_never_gets_the_lock_starves_once_others_had_it_often() {
-        let mut watch = Watch::new(3);
-        watch.note(0, (0, 10), BEGUN, false);
-        watch.note(0, (0, 49), SHORT, true);
-        assert_eq!(watch.starved(0), None, "39 in all are not 20 of each");
-        watch.note(0, (0, 50), SHORT, false);
-        assert_eq!(watch.starved(0), None, "it may still get it");
-        watch.note(0, (0, 50), SHORT, true);
-        let starved = watch.starved(0).unwrap();
-        assert_eq!((starved.others, starved.still), (40, true));
+        let looks = [
+            ((0, 10), BEGUN, false),
+            // 39 in all are not 20 of each.
+            ((0, 49), SHORT, true),
+            // It may still get it.
+            ((0, 50), SHORT, false),
+            ((0, 50), SHORT, true),
+        ];
+        assert_eq!(told(looks), [None, None, None, Some((40, true))]);
     }
 
     #[test]
     fn a_long_wait_counts_from_its_beginning_and_is_remembered() {
-        let mut watch = Watch::new(3);
-        watch.note(0, (5, 205), BEGUN, false);
-        watch.note(0, (5, 244), LONG, false);
-        assert_eq!(watch.starved(0), None, "others made 39 since");
-        watch.note(0, (5, 245), SHORT, false);
-        assert_eq!(watch.starved(0), None, "it has not waited for long");
-        watch.note(0, (5, 245), LONG, false);
-        assert!(watch.starved(0).unwrap().still);
-        watch.note(0, (6, 246), NOT, false);
-        assert!(!watch.starved(0).unwrap().still, "it is over");
+        let looks = [
+            ((5, 205), BEGUN, false),
+            // Others made 39 since,
+            ((5, 244), LONG, false),
+            // it has not waited for long,
+            ((5, 245), SHORT, false),
+            ((5, 245), LONG, false),
+            // it is over.
+            ((6, 246), NOT, false),
+        ];
+        let (starves, over) = (Some((40, true)), Some((40, false)));
+        assert_eq!(told(looks), [None, None, None, starves, over]);
     }
 
     #[test]
     fn what_others_did_before_is_no_reason() {
-        let mut watch = Watch::new(3);
-        watch.note(0, (0, 10000), SHORT, false);
-        watch.note(0, (0, 10002), LONG, true);
-        assert_eq!(watch.starved(0), None, "in a queue each gets its turn");
+        // In a queue each gets its turn.
+        let looks = [((0, 10000), SHORT, false), ((0, 10002), LONG, true)];
+        assert_eq!(told(looks), [None; 2]);
     }
 
     #[test]

@@ -69,11 +69,14 @@ pub(crate) fn not_with_summary(arg: Arg) -> Arg {
     }
 }
 
+/// Fewer events in a ring are soon overwritten.
+const LEAST_RING: u64 = 1024;
+
 /// What is wrong with a trace that was asked for.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TraceUsage {
-    #[error("a ring of {number} events is too small to trace into; give at least {least}")]
-    RingTooSmall { number: u64, least: u64 },
+    #[error("a ring of {number} events is too small to trace into; give at least {LEAST_RING}")]
+    RingTooSmall { number: u64 },
     #[error(transparent)]
     Number(#[from] NumberUsage),
     #[error("{option}: {reason}, so this cannot be traced; 'pvlab run' can do it")]
@@ -89,13 +92,9 @@ usage!(TraceUsage);
 
 /// A number of trace records, as a power of two.
 fn ring(text: &str) -> Result<usize, TraceUsage> {
-    const LEAST: u64 = 1024;
     const MOST: u64 = 1 << 26;
     match whole(text)? {
-        number if number < LEAST => Err(TraceUsage::RingTooSmall {
-            number,
-            least: LEAST,
-        }),
+        number if number < LEAST_RING => Err(TraceUsage::RingTooSmall { number }),
         number if number > MOST => Err(NumberUsage::TooMany { number, most: MOST }.into()),
         number => Ok(usize::try_from(number.next_power_of_two()).unwrap_or(usize::MAX)),
     }

@@ -2,6 +2,7 @@
 
 use super::args::{TraceArgs, TraceFormatArg};
 use crate::options::error::CliError;
+use crate::options::exit::complain;
 use crate::publish::{Draft, Target, in_place, places};
 use crate::trace::account::{Account, Accountant};
 use crate::trace::batch::Batched;
@@ -49,26 +50,18 @@ pub(crate) struct Written {
 impl Destination {
     /// From the options, after a check that it can be written; `None`: only the account is wanted.
     pub(crate) fn of(args: &TraceArgs) -> Result<Option<Self>, CliError> {
-        let Some(path) = &args.output else {
-            return Ok(match args.format {
-                Some(TraceFormatArg::JsonLines) => Some(Self {
-                    target: Target::Stdout,
-                    format: Format::JsonLines,
-                }),
-                _ => None,
-            });
+        let name = args.output.as_ref().and_then(|path| path.extension());
+        let format = match args.format {
+            Some(TraceFormatArg::JsonLines) => Format::JsonLines,
+            None if name.is_some_and(|e| e == "jsonl" || e == "ndjson") => Format::JsonLines,
+            Some(TraceFormatArg::Perfetto) | None => Format::Perfetto,
         };
-        let by_name = path
-            .extension()
-            .is_some_and(|e| e == "jsonl" || e == "ndjson");
-        Ok(Some(Self {
-            target: Target::check(Some(path))?,
-            format: match args.format {
-                Some(TraceFormatArg::JsonLines) => Format::JsonLines,
-                None if by_name => Format::JsonLines,
-                Some(TraceFormatArg::Perfetto) | None => Format::Perfetto,
-            },
-        }))
+        let target = match &args.output {
+            Some(path) => Target::check(Some(path))?,
+            None if format == Format::JsonLines => Target::Stdout,
+            None => return Ok(None),
+        };
+        Ok(Some(Self { target, format }))
     }
 
     /// Whether the trace goes to standard output, where then nothing else may go.
@@ -100,25 +93,15 @@ impl Destination {
             name: self.target.name(),
             source,
         };
-        match &self.target {
-            Target::File(path) => draft(path, self.format, header),
-            Target::Stdout => stream(io::stdout(), self, header),
-            Target::Stream(_, file) => stream(file.try_clone().map_err(create)?, self, header),
-            Target::InPlace(path) => stream(in_place(path).map_err(create)?, self, header),
-        }
+        let stream: Box<dyn io::Write + Send> = match &self.target {
+            Target::File(path) => return draft(path, self.format, header),
+            Target::Stdout => Box::new(io::stdout()),
+            Target::Stream(_, file) => Box::new(file.try_clone().map_err(create)?),
+            Target::InPlace(path) => Box::new(in_place(path).map_err(create)?),
+        };
+        let sink = sink::to(stream, self.target.name(), self.format, header)?;
+        Ok(Open { sink, draft: None })
     }
-}
-
-fn stream(
-    stream: impl io::Write + Send + 'static,
-    destination: &Destination,
-    header: &Header,
-) -> Result<Open, WriteError> {
-    let name = destination.target.name();
-    Ok(Open {
-        sink: sink::to(Box::new(stream), name, destination.format, header)?,
-        draft: None,
-    })
 }
 
 fn draft(path: &Path, format: Format, header: &Header) -> Result<Open, WriteError> {
@@ -143,8 +126,7 @@ pub(crate) fn write_out(
     header: &Header,
     destination: Option<&Destination>,
 ) -> Result<Written, CollectError> {
-    let opened = destination.map(|destination| destination.open(header));
-    let (sink, draft, refused) = match opened {
+    let (sink, draft, refused) = match destination.map(|destination| destination.open(header)) {
         None => (None, None, None),
         Some(Ok(Open { sink, draft })) => (Some(sink), draft, None),
         Some(Err(error)) => (None, None, Some(error)),
@@ -155,10 +137,7 @@ pub(crate) fn write_out(
         Err(error) => {
             if let Some(draft) = draft {
                 let left = draft.leave();
-                crate::options::exit::complain(&format!(
-                    "the trace's beginning is in {}",
-                    left.display()
-                ));
+                complain(&format!("the trace's beginning is in {}", left.display()));
             }
             return Err(error);
         }

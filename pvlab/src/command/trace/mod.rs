@@ -19,7 +19,7 @@ use crate::record::{Context, Record, absent};
 use crate::report;
 use crate::report::Format;
 use crate::scenario::selection::SlowPath;
-use crate::scenario::{Length, Scenario};
+use crate::scenario::{Length, Lock, Scenario};
 use crate::session;
 use crate::session::{Observer, Options};
 use crate::trace::account::{Account, Accountant, Setup, VmSetup};
@@ -28,6 +28,7 @@ use crate::trace::header::{ClockFit, End, Header, VmHeader};
 use crate::trace::sink::WriteError;
 use crate::trace::{Collector, Event, Merged};
 use file::{Destination, Written, write_out};
+use pvlock::LockKind;
 use std::io::{self, Write};
 use std::time::Instant;
 
@@ -61,12 +62,10 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
         ending::watch_reader();
     }
     let format = args.account;
+    let first = report::headline(&context, &scenario) + "\n";
     if format == Format::Table && !trace_on_stdout {
         // A reader who wants no more than this line need not wait for the rest.
-        show(
-            destination.as_ref(),
-            &format!("{}\n", report::headline(&context, &scenario)),
-        )?;
+        show(destination.as_ref(), &first)?;
     }
     let spare = destination.as_ref().and_then(Destination::directory);
     let mut collector = Collector::new(args.ring, spare)?;
@@ -101,7 +100,7 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
         lost,
     } = write_out(
         &mut collector,
-        Accountant::new(&setup(&scenario)),
+        accountant(&header),
         &header,
         destination.as_ref(),
     )?;
@@ -115,17 +114,11 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
     let mut text = String::new();
     if format == Format::Table {
         if trace_on_stdout {
-            text += &format!("{}\n", report::headline(&context, &scenario));
+            text += &first;
         }
         text += &slow_paths(&scenario);
-        text += &about(
-            args,
-            &header,
-            &collector,
-            &merged,
-            &end,
-            begun.elapsed().as_secs_f64(),
-        );
+        let seconds = begun.elapsed().as_secs_f64();
+        text += &about(args, &header, &collector, &merged, &end, seconds);
     }
     text += &report::account::account(&account, format);
     if let (false, Ok(record), Format::Table) = (header.switches, &result, format) {
@@ -188,25 +181,18 @@ fn show(destination: Option<&Destination>, text: &str) -> Result<(), CliError> {
 }
 
 fn header(context: &Context, scenario: &Scenario) -> Header {
-    let mut numbers = 0..;
+    let mut cpus = (0..).map(|number| scenario.cpu_of(number));
+    let vms = scenario.vms.iter().map(|vm| VmHeader {
+        lock: vm.lock.name(),
+        locks: scenario.workload.locks,
+        vcpus: cpus.by_ref().take(vm.vcpus).collect(),
+    });
     Header {
         scenario: serde_json::to_value(scenario).unwrap_or_default(),
         machine: format!("{} ({})", scenario.machine_name(), context.machine_reason),
         simulated: scenario.machine.is_simulated(),
         switches: true,
-        vms: scenario
-            .vms
-            .iter()
-            .map(|vm| VmHeader {
-                lock: vm.lock.name(),
-                locks: scenario.workload.locks,
-                vcpus: numbers
-                    .by_ref()
-                    .take(vm.vcpus)
-                    .map(|n| scenario.cpu_of(n))
-                    .collect(),
-            })
-            .collect(),
+        vms: vms.collect(),
         clock: ClockFit {
             khz: 0,
             tsc_start: 0,
@@ -217,17 +203,22 @@ fn header(context: &Context, scenario: &Scenario) -> Header {
     }
 }
 
-fn setup(scenario: &Scenario) -> Setup {
-    let locks = scenario.workload.locks;
-    let vms = scenario.vms.iter().map(|vm| VmSetup {
-        lock: vm.lock.kind,
-        vcpus: vm.vcpus,
-        locks,
+/// An accountant for what that header is of.
+fn accountant(header: &Header) -> Accountant {
+    let vms = header.vms.iter().map(|vm| VmSetup {
+        // The account needs the lock for its name only; one that this version does not know is kept
+        // as one without an order.
+        lock: vm
+            .lock
+            .parse()
+            .map_or(LockKind::Tas.into(), |lock: Lock| lock.kind),
+        vcpus: vm.vcpus.len(),
+        locks: vm.locks,
     });
-    Setup {
+    Accountant::new(&Setup {
         vms: vms.collect(),
-        simulated: scenario.machine.is_simulated(),
-    }
+        simulated: header.simulated,
+    })
 }
 
 /// Runs the scenario once, traced, for its account, which is in the record unless it was interrupted.
@@ -245,7 +236,7 @@ pub(crate) fn account(
     if record.interrupted {
         return Ok(record);
     }
-    let mut accountant = Accountant::new(&setup(&scenario));
+    let mut accountant = accountant(&header(&Context::default(), &scenario));
     let merged = collector.merge(|event: &Event| {
         accountant.event(event);
         Ok::<_, CliError>(())
@@ -262,19 +253,16 @@ fn totals(record: &Record) -> String {
     let mut text = String::from(
         "\nTotals only, from the scheduler's statistics: when it happened is not known\n",
     );
-    for (vm, vcpu, totals) in record.vms.iter().enumerate().flat_map(|(vm, record)| {
-        record
-            .vcpus
-            .iter()
-            .enumerate()
-            .map(move |(vcpu, totals)| (vm, vcpu, totals))
-    }) {
-        text += &format!(
-            " VM {vm} vCPU {vcpu}: {} on a CPU, blocked {}, preempted {}\n",
-            or_unknown(totals.cpu_ns, |ns| time(ns as f64)),
-            or_unknown(totals.voluntary_switches, |n| format!("{n} times")),
-            or_unknown(totals.involuntary_switches, |n| format!("{n} times")),
-        );
+    let times = |n| or_unknown(n, |n: u64| format!("{n} times"));
+    for (vm, record) in record.vms.iter().enumerate() {
+        for (vcpu, totals) in record.vcpus.iter().enumerate() {
+            text += &format!(
+                " VM {vm} vCPU {vcpu}: {} on a CPU, blocked {}, preempted {}\n",
+                or_unknown(totals.cpu_ns, |ns| time(ns as f64)),
+                times(totals.voluntary_switches),
+                times(totals.involuntary_switches),
+            );
+        }
     }
     text
 }
@@ -310,19 +298,15 @@ fn about(
     if let (Some(path), Some(end)) = (&args.output, end) {
         text += &format!("written: {}, {} events\n", path.display(), end.events);
     }
+    let (dropped, lost) = (collector.dropped(), collector.lost_switches());
+    let late = "events came too late to be sorted and were moved forward";
     for (n, what) in [
         (
-            collector.dropped(),
+            dropped,
             "events found their ring full: take a larger --ring",
         ),
-        (
-            collector.lost_switches(),
-            "context switches were lost by the kernel",
-        ),
-        (
-            merged.late,
-            "events came too late to be sorted and were moved forward",
-        ),
+        (lost, "context switches were lost by the kernel"),
+        (merged.late, late),
         (merged.malformed, "words in trace rings were no records"),
     ] {
         if n > 0 {
@@ -337,7 +321,5 @@ fn about(
 
 /// How the VMs' vCPUs wait, a line for each VM.
 fn slow_paths(scenario: &Scenario) -> String {
-    let mut text = SlowPath::lines(&SlowPath::of_vms(scenario)).join("\n");
-    text.push('\n');
-    text
+    SlowPath::lines(&SlowPath::of_vms(scenario)).join("\n") + "\n"
 }

@@ -9,7 +9,9 @@
 //!         1        27,373  29,409  28,170    28,773  30,164  29,276
 //! ```
 
-use crate::report::doc::{Block, Table};
+use super::times;
+use crate::report::column::Columns;
+use crate::report::doc::Block;
 
 /// The first column's header.
 const THREADS: &str = "# of Threads";
@@ -19,8 +21,8 @@ const NUMBER_END: usize = 9;
 const FIGURES: usize = 17;
 /// Least width of a column of figures, and the gaps between columns and between groups.
 const WIDTH: usize = 6;
-const GAP: usize = 2;
-const GROUP_GAP: usize = 4;
+const GAP: &str = "  ";
+const GROUP_GAP: &str = "    ";
 
 /// A table.
 #[derive(Clone, Debug, Default)]
@@ -29,129 +31,139 @@ pub(crate) struct Grid {
     pub(crate) title: String,
     /// Titles of the groups, and of the columns in each.
     pub(crate) groups: Vec<(String, Vec<String>)>,
-    /// Numbers of threads, and a cell for each column of all groups.
-    pub(crate) rows: Vec<(usize, Vec<String>)>,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// A row, with a cell for each column of all groups.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    /// Lock and ratio, where the groups do not tell them.
+    pub(crate) name: Option<String>,
+    pub(crate) threads: usize,
+    pub(crate) cells: Vec<String>,
 }
 
 impl Grid {
+    /// The columns of all groups.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = &String> {
+        self.groups.iter().flat_map(|(_, columns)| columns)
+    }
+
     /// As plain text.
     pub(crate) fn text(&self) -> String {
-        let width = self.width();
+        let cells = self.rows.iter().flat_map(|row| &row.cells);
+        let widths = cells.chain(self.columns()).map(String::len);
+        let width = widths.fold(WIDTH, usize::max);
         // Groups may be narrower than their titles.
-        let spans: Vec<usize> = self
-            .groups
-            .iter()
-            .map(|(title, columns)| {
-                let columns = columns.len() * (width + GAP) - GAP;
-                columns.max(title.len())
-            })
-            .collect();
-
+        let span = |title: &str, columns: usize| {
+            (columns * (width + GAP.len()) - GAP.len()).max(title.len())
+        };
+        let titles = self.groups.iter().map(|(title, columns)| {
+            let span = span(title, columns.len());
+            format!("{title:^span$}")
+        });
+        let titles = titles.collect::<Vec<_>>().join(GROUP_GAP);
+        // Cells of equal width, group by group, behind the first column.
+        let line = |first: String, cells: &mut dyn Iterator<Item = String>| {
+            let groups = self.groups.iter().map(|(title, columns)| {
+                let group = cells
+                    .take(columns.len())
+                    .map(|cell| format!("{cell:>width$}"));
+                let group = group.collect::<Vec<_>>().join(GAP);
+                format!("{group:<0$}", span(title, columns.len()))
+            });
+            format!("{first:<FIGURES$}") + &groups.collect::<Vec<_>>().join(GROUP_GAP)
+        };
+        // To the left of a column of the mails' width, which is to the right of a wider one.
+        let header = |of: fn(&str) -> String| {
+            let mut columns = self
+                .columns()
+                .map(|column| format!("{:<WIDTH$}", of(column)));
+            line(format!("{:MARGIN$}{}", "", of(THREADS)), &mut columns)
+        };
         let mut lines = Vec::new();
         if !self.title.is_empty() {
             lines.push(self.title.clone());
         }
-        lines.push(" ".repeat(FIGURES) + &self.titles(&spans));
-        let first = |text: &str| format!("{:MARGIN$}{text:<1$}", "", FIGURES - MARGIN);
-        // To the left of a column of the mails' width, which is to the right of a wider one.
-        let header = |column: &str| format!("{:>width$}", format!("{column:<WIDTH$}"));
-        let columns = || self.groups.iter().flat_map(|(_, columns)| columns);
-        lines.push(first(THREADS) + &self.joined(&spans, columns().map(|c| header(c)).collect()));
-        let rule = |text: &str| "-".repeat(text.len());
-        let rules = columns().map(|c| header(&rule(c))).collect();
-        lines.push(first(&rule(THREADS)) + &self.joined(&spans, rules));
-        for (threads, cells) in &self.rows {
-            let number = format!("{threads:>NUMBER_END$}{:1$}", "", FIGURES - NUMBER_END);
-            let cells = cells.iter().map(|cell| format!("{cell:>width$}"));
-            lines.push(number + &self.joined(&spans, cells.collect()));
-        }
-        lines
-            .iter()
-            .map(|line| line.trim_end().to_owned() + "\n")
-            .collect()
-    }
-
-    /// The widest cell's width.
-    fn width(&self) -> usize {
-        let cells = self.rows.iter().flat_map(|(_, cells)| cells);
-        let columns = self.groups.iter().flat_map(|(_, columns)| columns);
-        cells
-            .chain(columns)
-            .map(String::len)
-            .fold(WIDTH, usize::max)
-    }
-
-    /// The groups' titles, each in the middle of its span.
-    fn titles(&self, spans: &[usize]) -> String {
-        let titles = self.groups.iter().zip(spans);
-        let titles = titles.map(|((title, _), &span)| {
-            let before = (span - title.len()) / 2;
-            format!("{:before$}{title:<1$}", "", span - before)
-        });
-        titles.collect::<Vec<_>>().join(&" ".repeat(GROUP_GAP))
-    }
-
-    /// Cells of equal width, group by group.
-    fn joined(&self, spans: &[usize], cells: Vec<String>) -> String {
-        let mut cells = cells.into_iter();
-        let groups = self.groups.iter().zip(spans);
-        let groups = groups.map(|((_, columns), &span)| {
-            let group: Vec<_> = cells.by_ref().take(columns.len()).collect();
-            format!("{:<span$}", group.join(&" ".repeat(GAP)))
-        });
-        groups.collect::<Vec<_>>().join(&" ".repeat(GROUP_GAP))
+        lines.push(format!("{:FIGURES$}{titles}", ""));
+        lines.extend([header(str::to_owned), header(rule)]);
+        lines.extend(self.rows.iter().map(|row| {
+            let first = format!("{:>NUMBER_END$}", row.threads);
+            line(first, &mut row.cells.iter().cloned())
+        }));
+        trimmed(lines)
     }
 
     /// As a part of a report in Markdown.
     pub(crate) fn block(&self) -> Block {
-        let columns = self.groups.iter().flat_map(|(group, columns)| {
-            columns
-                .iter()
-                .map(move |column| format!("{group} {column}"))
-        });
-        let header: Vec<String> = std::iter::once("# of threads".to_owned())
-            .chain(columns)
-            .collect();
-        let header: Vec<&str> = header.iter().map(String::as_str).collect();
-        let mut table = Table::new(self.title.clone(), &header);
-        table.left.clear();
-        for (threads, cells) in &self.rows {
-            let cells = cells.iter().cloned();
-            table.row(std::iter::once(threads.to_string()).chain(cells).collect());
+        let mut columns = Columns::new();
+        let named = self.rows.iter().any(|row| row.name.is_some());
+        if named {
+            let name = |row: &&Row| row.name.clone().unwrap_or_default();
+            columns = columns.cell(times::FIRST, name);
         }
+        columns = columns.cell(times::THREADS, |row| row.threads.to_string());
+        let titles = (self.groups.iter())
+            .flat_map(|(group, columns)| columns.iter().map(move |name| format!("{group} {name}")));
+        for (number, title) in titles.enumerate() {
+            columns = columns.cell(title, move |row| row.cells[number].clone());
+        }
+        let mut table = columns.table(self.title.clone(), &self.rows);
+        // The first column is to the left if it is of names.
+        table.left.retain(|_| named);
         Block::Table(table)
     }
 }
 
+/// A line below a header.
+pub(crate) fn rule(header: &str) -> String {
+    "-".repeat(header.len())
+}
+
+/// The lines without blanks at their ends.
+pub(crate) fn trimmed(lines: Vec<String>) -> String {
+    let lines = lines.iter().map(|line| line.trim_end().to_owned() + "\n");
+    lines.collect()
+}
+
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn strings(texts: &[&str]) -> Vec<String> {
-        texts.iter().map(|&text| text.to_owned()).collect()
+    /// A table of words.
+    pub(crate) fn grid(
+        title: &str,
+        groups: &[(&str, &str)],
+        rows: &[(Option<&str>, usize, &str)],
+    ) -> Grid {
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect();
+        let groups = groups.iter();
+        let rows = rows.iter().map(|&(name, threads, cells)| Row {
+            name: name.map(str::to_owned),
+            threads,
+            cells: words(cells),
+        });
+        Grid {
+            title: title.to_owned(),
+            groups: groups
+                .map(|&(title, columns)| (title.to_owned(), words(columns)))
+                .collect(),
+            rows: rows.collect(),
+        }
     }
 
     /// The first rows of the table in the mail of 10 February 2019.
     #[test]
     fn text_is_that_of_the_mail() {
-        let columns = strings(&["wlock", "rlock", "mixed"]);
-        let grid = Grid {
-            title: String::new(),
-            groups: vec![
-                ("Before Patch".to_owned(), columns.clone()),
-                ("After Patch".to_owned(), columns),
+        let columns = "wlock rlock mixed";
+        let grid = grid(
+            "",
+            &[("Before Patch", columns), ("After Patch", columns)],
+            &[
+                (None, 1, "27,373 29,409 28,170 28,773 30,164 29,276"),
+                (None, 64, "5,980 15,478 61 5,668 15,509 58"),
             ],
-            rows: vec![
-                (
-                    1,
-                    strings(&["27,373", "29,409", "28,170", "28,773", "30,164", "29,276"]),
-                ),
-                (
-                    64,
-                    strings(&["5,980", "15,478", "61", "5,668", "15,509", "58"]),
-                ),
-            ],
-        };
+        );
         let mail = "                      Before Patch              After Patch
    # of Threads  wlock   rlock   mixed     wlock   rlock   mixed
    ------------  -----   -----   -----     -----   -----   -----
@@ -163,14 +175,8 @@ mod tests {
 
     #[test]
     fn wide_cells_and_titles_make_room() {
-        let grid = Grid {
-            title: "kops/s".to_owned(),
-            groups: vec![
-                ("pv-qspinlock".to_owned(), strings(&["wlock"])),
-                ("tas".to_owned(), strings(&["wlock"])),
-            ],
-            rows: vec![(1024, strings(&["1,027,373", "-"]))],
-        };
+        let groups = [("pv-qspinlock", "wlock"), ("tas", "wlock")];
+        let grid = grid("kops/s", &groups, &[(None, 1024, "1,027,373 -")]);
         let text = "\
 kops/s
                  pv-qspinlock       tas

@@ -96,58 +96,54 @@ impl BenchReport {
 
 /// A row for each cell.
 fn csv(result: &BenchResult) -> String {
-    let figure =
-        |cell: &&CellResult, of: fn(&Figure) -> f64| none::some(of(cell.figures.first()?));
-    let end = |cell: &&CellResult, of: fn(&Figure) -> Option<f64>| of(cell.figures.first()?);
-    let sum =
-        |cell: &&CellResult, of: fn(&RunFigures) -> u64| cell.runs.iter().map(of).sum::<u64>();
-    let most = |cell: &&CellResult, of: fn(&RunFigures) -> Option<u64>| {
+    type Row<'a> = (&'a CellResult, Option<&'a Figure>);
+    let rows = result.cells.iter().map(|cell| (cell, cell.figures.first()));
+    let sum = |cell: &CellResult, of: fn(&RunFigures) -> u64| cell.runs.iter().map(of).sum::<u64>();
+    let most = |cell: &CellResult, of: fn(&RunFigures) -> Option<u64>| {
         cell.runs.iter().filter_map(of).max()
     };
     Columns::new()
-        .value("workload", |_: &&CellResult| result.plan.workload.name())
-        .value("lock", |cell| cell.lock.clone())
-        .value("threads", |cell| cell.threads)
-        .value("vcpus", |cell| cell.vcpus)
-        .value("column", |cell| cell.column.name.clone())
-        .value("reads_to_writes", |cell| cell.column.ratio.to_string())
-        .value("split", |cell| cell.column.split)
-        .value("load", |cell| cell.column.load.to_string())
-        .value("unit", |cell| Some(cell.figures.first()?.unit))
-        .value("median", move |cell| figure(cell, |figure| figure.median))
-        .value("min", move |cell| figure(cell, |figure| figure.min))
-        .value("max", move |cell| figure(cell, |figure| figure.max))
-        .value("lo", move |cell| end(cell, |figure| figure.lo))
-        .value("hi", move |cell| end(cell, |figure| figure.hi))
-        .value("interval", |cell| {
-            Some(cell.figures.first()?.interval?.method)
+        .value("workload", |_: &Row<'_>| result.plan.workload.name())
+        .value("lock", |(cell, _)| cell.lock.clone())
+        .value("threads", |(cell, _)| cell.threads)
+        .value("vcpus", |(cell, _)| cell.vcpus)
+        .value("column", |(cell, _)| cell.column.name.clone())
+        .value("reads_to_writes", |(cell, _)| cell.column.ratio.to_string())
+        .value("split", |(cell, _)| cell.column.split)
+        .value("load", |(cell, _)| cell.column.load.to_string())
+        .value("unit", |(_, figure)| Some((*figure)?.unit))
+        .value("median", |(_, figure)| none::some((*figure)?.median))
+        .value("min", |(_, figure)| none::some((*figure)?.min))
+        .value("max", |(_, figure)| none::some((*figure)?.max))
+        .value("lo", |(_, figure)| (*figure)?.lo)
+        .value("hi", |(_, figure)| (*figure)?.hi)
+        .value("interval", |(_, figure)| Some((*figure)?.interval?.method))
+        .value("bistable", |(_, figure)| {
+            figure.is_some_and(|figure| figure.bistable.is_some())
         })
-        .value("bistable", |cell| {
-            cell.figures
-                .first()
-                .is_some_and(|figure| figure.bistable.is_some())
-        })
-        .value("change_percent", |cell| {
+        .value("change_percent", |(cell, _)| {
             cell.change_percent.as_ref()?.first().copied()
         })
-        .value("runs", |cell| cell.runs.len())
-        .value("operations", move |cell| sum(cell, |run| run.operations))
-        .value("reads", move |cell| sum(cell, |run| run.reads))
-        .value("thread_min", |cell| {
+        .value("runs", |(cell, _)| cell.runs.len())
+        .value("operations", move |(cell, _)| {
+            sum(cell, |run| run.operations)
+        })
+        .value("reads", move |(cell, _)| sum(cell, |run| run.reads))
+        .value("thread_min", |(cell, _)| {
             cell.runs.iter().map(|run| run.thread_min).min()
         })
-        .value("thread_max", move |cell| {
+        .value("thread_max", move |(cell, _)| {
             most(cell, |run| Some(run.thread_max))
         })
-        .value("contended", move |cell| sum(cell, |run| run.contended))
-        .value("read_wait_max_ns", move |cell| {
+        .value("contended", move |(cell, _)| sum(cell, |run| run.contended))
+        .value("read_wait_max_ns", move |(cell, _)| {
             most(cell, |run| run.read_wait_max_ns)
         })
-        .value("write_wait_max_ns", move |cell| {
+        .value("write_wait_max_ns", move |(cell, _)| {
             most(cell, |run| run.write_wait_max_ns)
         })
         .value("machine", |_| result.plan.run.machine_name())
-        .csv(&result.cells)
+        .csv(rows)
 }
 
 #[cfg(test)]

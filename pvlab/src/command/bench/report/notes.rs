@@ -6,79 +6,66 @@ use crate::command::bench::result::{BenchResult, CellResult, Measure, RunFigures
 use crate::figures::{never_told, warnings_of_repeats};
 use crate::human::{count, plural, time};
 use crate::record::{Context, Ended};
-use crate::report::headline::headline;
-use crate::scenario::{BenchKind, Data, Length, VmSpec, WorkTime};
+use crate::report::headline;
+use crate::scenario::{BenchKind, Data, Length, Scenario, VmSpec, WorkTime};
 
 /// What was run.
 pub(crate) fn head(context: &Context, result: &BenchResult) -> Vec<String> {
     let plan = &result.plan;
-    let mut scenario = plan.run.clone();
-    scenario.vms = vec![VmSpec {
-        lock: plan.locks[0],
-        vcpus: plan.most_vcpus(),
-    }];
-    vec![headline(context, &scenario), workload(plan)]
+    let (lock, vcpus) = (plan.locks[0], plan.most_vcpus());
+    let vms = vec![VmSpec { lock, vcpus }];
+    let scenario = Scenario {
+        vms,
+        ..plan.run.clone()
+    };
+    vec![headline::headline(context, &scenario), workload(plan)]
 }
 
 fn workload(plan: &BenchPlan) -> String {
+    let mut text = plan.workload.name().to_owned();
+    match (plan.workload, plan.layout, plan.columns.first()) {
+        (BenchKind::RwsemBench, TableKind::Times, _) => {
+            text += ", load in pauses unless it has a unit";
+        }
+        (BenchKind::RwsemBench, _, Some(column)) => match column.load {
+            Load::Pauses(n) => {
+                let n = usize::try_from(n).unwrap_or(usize::MAX);
+                text += &format!(", {} inside", plural(n, "pause"));
+            }
+            Load::Ns(work) => text += &format!(", {} inside", time(work.ns())),
+        },
+        _ => {}
+    }
+    if plan.columns.iter().any(|column| column.split) {
+        text += ", threads read or write";
+    }
+    if plan.random_mix {
+        text += ", which operations read is a matter of chance";
+    }
+    let work = &plan.run.workload;
+    if work.outside != WorkTime::ZERO {
+        let spread = headline::on_average(work.outside_spread);
+        text += &format!(", {}{spread} between", time(work.outside.ns()));
+    }
+    if work.data != Data::OwnLine {
+        text += &format!(", {}", headline::data(work.data));
+    }
+    if plan.run.latency {
+        text += ", every acquisition timed";
+    }
+    let units: Vec<_> = Measure::of(plan.layout)
+        .iter()
+        .map(|of| of.unit())
+        .collect();
     let length = match plan.run.length {
         Length::Duration(duration) => format!("{} each", time(duration.as_nanos() as f64)),
         Length::Iterations(n) => format!("{n} operations by each thread"),
     };
-    let units: Vec<_> = Measure::of(plan.layout)
-        .iter()
-        .map(|measure| measure.unit())
-        .collect();
     let rounds = match plan.rounds {
         1 => "one round".to_owned(),
         n => format!("median of {n} interleaved rounds"),
     };
-    let inside = match (plan.workload, plan.layout) {
-        (BenchKind::RwsemBench, TableKind::Times) => {
-            ", load in pauses unless it has a unit".to_owned()
-        }
-        (BenchKind::RwsemBench, _) => match plan.columns.first().map(|column| column.load) {
-            Some(Load::Pauses(n)) => {
-                let pauses = plural(usize::try_from(n).unwrap_or(usize::MAX), "pause");
-                format!(", {pauses} inside")
-            }
-            Some(Load::Ns(work)) => format!(", {} inside", time(work.ns())),
-            None => String::new(),
-        },
-        _ => String::new(),
-    };
-    let groups = if plan.columns.iter().any(|column| column.split) {
-        ", threads read or write"
-    } else {
-        ""
-    };
-    let mixed = if plan.random_mix {
-        ", which operations read is a matter of chance"
-    } else {
-        ""
-    };
-    let thinking = match plan.run.workload.outside {
-        WorkTime::ZERO => String::new(),
-        outside => format!(
-            ", {}{} between",
-            time(outside.ns()),
-            crate::report::headline::on_average(plan.run.workload.outside_spread)
-        ),
-    };
-    let data = match plan.run.workload.data {
-        Data::OwnLine => "",
-        other => &format!(", {}", crate::report::headline::data(other)),
-    };
-    let timed = if plan.run.latency {
-        ", every acquisition timed"
-    } else {
-        ""
-    };
-    format!(
-        "{}{inside}{groups}{mixed}{thinking}{data}{timed}: {}; {length}, {rounds}",
-        plan.workload.name(),
-        units.join(" and ")
-    )
+    text + &format!(": {}; {length}, {rounds}", units.join(" and "))
 }
 
 /// What the tables do not tell.
@@ -90,11 +77,8 @@ pub(crate) fn foot(result: &BenchResult) -> Vec<String> {
         cells.flat_map(|cell| cell.runs.iter().map(move |run| (cell, run)))
     };
     let absences = warnings_of_repeats(runs().map(|(_, run)| (run.repeated, &*run.without_cpu)));
-    lines.extend(
-        absences
-            .into_iter()
-            .map(|warning| format!("warning: {}", warning.text)),
-    );
+    let absences = absences.into_iter();
+    lines.extend(absences.map(|warning| format!("warning: {}", warning.text)));
     if result.ended != Ended::Complete {
         let done = runs().count();
         let all = plan.order(0).len() * plan.rounds;
@@ -127,21 +111,16 @@ pub(crate) fn foot(result: &BenchResult) -> Vec<String> {
             name(plan, cell)
         ));
     }
-    for (kind, wait) in [
-        (
-            "write",
-            (|run| run.write_wait_max_ns) as fn(&RunFigures) -> Option<u64>,
-        ),
+    type Wait = fn(&RunFigures) -> Option<u64>;
+    let waits: [(&str, Wait); 2] = [
+        ("write", |run| run.write_wait_max_ns),
         ("read", |run| run.read_wait_max_ns),
-    ] {
+    ];
+    for (kind, wait) in waits {
         let longest = runs().filter_map(|(cell, run)| Some((wait(run)?, cell)));
-        match longest.max_by_key(|(ns, _)| *ns) {
-            Some((ns, cell)) if ns > 0 => lines.push(format!(
-                "longest wait of a {kind}: {} ({})",
-                time(ns as f64),
-                name(plan, cell)
-            )),
-            _ => {}
+        if let Some((ns, cell)) = longest.max_by_key(|(ns, _)| *ns).filter(|(ns, _)| *ns > 0) {
+            let (longest, name) = (time(ns as f64), name(plan, cell));
+            lines.push(format!("longest wait of a {kind}: {longest} ({name})"));
         }
     }
     for cell in &result.cells {

@@ -1,10 +1,10 @@
 //! The tables of a microbenchmark: the figures, their changes, and their spread.
 
-use super::grid::Grid;
+use super::grid::{Grid, Row};
 use super::times;
-use super::times::{Row, Section};
-use crate::command::bench::plan::{BenchPlan, Load, Ratio, TableKind};
+use crate::command::bench::plan::TableKind;
 use crate::command::bench::result::{BenchResult, CellResult, Measure};
+use crate::human::or_dash;
 use crate::report::doc::Block;
 
 /// What a table shows of a cell.
@@ -16,200 +16,153 @@ enum Show {
 }
 
 impl Show {
-    /// Figure number `measure` of the cell, for people.
+    /// Figure number `number` of the cell, for people.
     fn text(self, cell: &CellResult, measure: Measure, number: usize) -> Option<String> {
         let figure = cell.figures.get(number)?;
-        let shown = match self {
-            Self::Figure => figure.median,
-            Self::Change => *cell.change_percent.as_ref()?.get(number)?,
-            Self::Spread => figure.spread_percent(),
+        let (shown, text): (f64, fn(f64) -> String) = match (self, measure) {
+            (Self::Figure, Measure::Time) => (figure.median, milliseconds),
+            (Self::Figure, _) => (figure.median, rate),
+            (Self::Change, _) => (*cell.change_percent.as_ref()?.get(number)?, percent),
+            (Self::Spread, _) => (figure.spread_percent(), |spread| format!("{spread:.1}%")),
         };
-        // Of runs in which nothing was done.
-        if !shown.is_finite() || figure.median == 0.0 {
-            return Some("none".to_owned());
-        }
-        Some(match self {
-            Self::Figure => match measure {
-                Measure::Time => milliseconds(figure.median),
-                _ => rate(figure.median),
-            },
-            Self::Change => percent(*cell.change_percent.as_ref()?.get(number)?),
-            Self::Spread => format!("{:.1}%", figure.spread_percent()),
+        // There are runs in which nothing was done.
+        let something = shown.is_finite() && figure.median != 0.0;
+        Some(if something {
+            text(shown)
+        } else {
+            "none".to_owned()
         })
     }
 }
 
 /// All tables as plain text.
 pub(crate) fn text(result: &BenchResult) -> String {
+    let grids = grids(result);
     if result.plan.layout == TableKind::Times {
-        return times::text(&sections(result));
+        return times::text(&grids);
     }
-    let grids: Vec<_> = grids(result).iter().map(Grid::text).collect();
-    grids.join("\n")
+    grids.iter().map(Grid::text).collect::<Vec<_>>().join("\n")
 }
 
 /// All tables as parts of a report in Markdown.
 pub(crate) fn blocks(result: &BenchResult) -> Vec<Block> {
-    let plan = &result.plan;
-    if plan.layout == TableKind::Times {
-        let mut loads: Vec<String> = Vec::new();
-        for column in &plan.columns {
-            let load = column.load.to_string();
-            if !loads.contains(&load) {
-                loads.push(load);
-            }
-        }
-        let sections = sections(result);
-        return sections.iter().map(|s| times::block(s, &loads)).collect();
-    }
     grids(result).iter().map(Grid::block).collect()
 }
 
-/// Two locks stand side by side, more of them below each other.
+/// Two locks stand side by side, more of them below each other; so do those of execution times, of which two
+/// are called before and after.
 fn grids(result: &BenchResult) -> Vec<Grid> {
     let plan = &result.plan;
     let locks: Vec<usize> = (0..plan.locks.len()).collect();
-    let measured = |show| {
-        let groups: Vec<&[usize]> = match locks.len() {
-            2 => vec![&locks],
-            _ => locks.chunks(1).collect(),
+    let times = plan.layout == TableKind::Times;
+    let two = locks.len() == 2;
+    // What comes below the header of all has its colon there.
+    let colon = if times { "" } else { ":" };
+    let groups = || locks.chunks(if two && !times { 2 } else { 1 });
+    let figures = groups().map(|locks| {
+        let title = match locks {
+            [0] if times && two => format!("Before ({})", plan.locks[0]),
+            [_] if times && two => format!("After ({})", plan.locks[1]),
+            _ => String::new(),
         };
-        groups
-            .into_iter()
-            .map(move |locks| grid(result, locks, show))
-    };
-    let mut grids: Vec<Grid> = measured(Show::Figure).collect();
-    for lock in 1..locks.len() {
-        let mut changes = grid(result, &[lock], Show::Change);
-        changes.title = format!("% Change from {} to {}:", plan.locks[0], plan.locks[lock]);
-        if !changes.rows.is_empty() {
-            grids.push(changes);
-        }
-    }
-    if plan.rounds > 1 {
-        let spreads = measured(Show::Spread).map(|mut grid| {
-            grid.title = "Spread (most minus least of the rounds, in % of the median):".to_owned();
-            grid
-        });
-        grids.extend(spreads);
-    }
-    grids
+        grid(result, locks, Show::Figure, title)
+    });
+    let changes = locks.iter().skip(1).map(|&lock| {
+        let title = if times && two {
+            "% Change".to_owned()
+        } else {
+            format!(
+                "% Change from {} to {}{colon}",
+                plan.locks[0], plan.locks[lock]
+            )
+        };
+        grid(result, &[lock], Show::Change, title)
+    });
+    let spreads = groups().filter(|_| plan.rounds > 1).map(|locks| {
+        let of = match locks {
+            [lock] if times => format!(" of {}", plan.locks[*lock]),
+            _ => String::new(),
+        };
+        let title =
+            format!("Spread{of} (most minus least of the rounds, in % of the median){colon}");
+        grid(result, locks, Show::Spread, title)
+    });
+    figures.chain(changes).chain(spreads).collect()
 }
 
-fn grid(result: &BenchResult, locks: &[usize], show: Show) -> Grid {
+fn grid(result: &BenchResult, locks: &[usize], show: Show, title: String) -> Grid {
     let plan = &result.plan;
+    let times = plan.layout == TableKind::Times;
     let measures = Measure::of(plan.layout);
+    let all: Vec<usize> = (0..plan.columns.len()).collect();
+    // Of execution times there is a row for each ratio.
+    let together =
+        |&a: &usize, &b: &usize| !times || plan.columns[a].ratio == plan.columns[b].ratio;
+    let parts: Vec<&[usize]> = all.chunk_by(together).collect();
     // Columns that the lock cannot do are left out.
-    let columns = |lock: usize| (0..plan.columns.len()).filter(move |&c| plan.can(lock, c));
-    let names = |lock| {
-        columns(lock).flat_map(|column| {
-            measures.iter().map(move |measure| match plan.layout {
-                TableKind::Rates | TableKind::Times => plan.columns[column].name.clone(),
-                TableKind::PerThread | TableKind::RoundTrips => match measure {
-                    Measure::RatePerThread => "per thread".to_owned(),
-                    Measure::RoundTrip => "us/op".to_owned(),
-                    _ => "total".to_owned(),
-                },
-            })
-        })
+    let can = |lock: usize, part: &[usize]| {
+        let part = part.iter().copied();
+        part.filter(|&column| plan.can(lock, column))
+            .collect::<Vec<_>>()
     };
-    let group = |&lock: &usize| (plan.locks[lock].name(), names(lock).collect());
-    let row = |threads: usize| {
-        let cells = locks.iter().flat_map(|&lock| {
-            columns(lock).flat_map(move |column| {
-                let cell = result.cell(lock, threads, column);
-                measures.iter().enumerate().map(move |(number, &measure)| {
-                    cell.and_then(|cell| show.text(cell, measure, number))
-                        .unwrap_or_else(|| "-".to_owned())
-                })
-            })
-        });
-        (plan.threads[threads], cells.collect())
+    let name = |column: usize, measure: &Measure| match (plan.layout, measure) {
+        (TableKind::Rates | TableKind::Times, _) => plan.columns[column].name.clone(),
+        (_, Measure::RatePerThread) => "per thread".to_owned(),
+        (_, Measure::RoundTrip) => "us/op".to_owned(),
+        _ => "total".to_owned(),
     };
-    Grid {
-        title: String::new(),
-        groups: locks.iter().map(group).collect(),
-        rows: (0..plan.threads.len()).map(row).collect(),
-    }
-}
-
-/// The tables of execution times. Two locks are called before and after.
-fn sections(result: &BenchResult) -> Vec<Section> {
-    let plan = &result.plan;
-    let section = |lock: usize, title: String, show| Section {
-        title,
-        rows: rows(result, lock, show),
+    let group = |&lock: &usize| {
+        let columns = can(lock, &all).into_iter();
+        let names = columns.flat_map(|column| measures.iter().map(move |of| name(column, of)));
+        (plan.locks[lock].name(), names.collect())
     };
-    let mut sections: Vec<Section> = (0..plan.locks.len())
-        .map(|lock| {
-            let title = match (plan.locks.len(), lock) {
-                (2, 0) => format!("Before ({})", plan.locks[0]),
-                (2, 1) => format!("After ({})", plan.locks[1]),
-                _ => String::new(),
-            };
-            section(lock, title, Show::Figure)
-        })
-        .collect();
-    for lock in 1..plan.locks.len() {
-        let title = match plan.locks.len() {
-            2 => "% Change".to_owned(),
-            _ => format!("% Change from {} to {}", plan.locks[0], plan.locks[lock]),
-        };
-        sections.push(section(lock, title, Show::Change));
-    }
-    if plan.rounds > 1 {
-        for lock in 0..plan.locks.len() {
-            let title = format!(
-                "Spread of {} (most minus least of the rounds, in % of the median)",
-                plan.locks[lock]
-            );
-            sections.push(section(lock, title, Show::Spread));
-        }
-    }
-    sections
-}
-
-fn rows(result: &BenchResult, lock: usize, show: Show) -> Vec<Row> {
-    let plan = &result.plan;
+    let loads = || {
+        let columns = parts[0].iter().map(|&column| &plan.columns[column]);
+        (
+            "load".to_owned(),
+            columns.map(|column| column.load.to_string()).collect(),
+        )
+    };
     let mut rows = Vec::new();
-    for threads in 0..plan.threads.len() {
-        for ratio in ratios(plan) {
-            let columns = (0..plan.columns.len())
-                .filter(|&column| plan.columns[column].ratio == ratio && plan.can(lock, column));
-            let cells = columns.map(|column| {
-                let cell = result.cell(lock, threads, column);
-                let text = cell.and_then(|cell| show.text(cell, Measure::Time, 0));
-                let load: Load = plan.columns[column].load;
-                (load.to_string(), text.unwrap_or_else(|| "-".to_owned()))
-            });
-            let cells: Vec<_> = cells.collect();
+    for (place, &threads) in plan.threads.iter().enumerate() {
+        for part in &parts {
+            let mut cells = Vec::new();
+            for &lock in locks {
+                for column in can(lock, part) {
+                    let cell = result.cell(lock, place, column);
+                    let figures = measures.iter().enumerate().map(|(number, &measure)| {
+                        or_dash(
+                            cell.and_then(|cell| show.text(cell, measure, number)),
+                            |it| it,
+                        )
+                    });
+                    cells.extend(figures);
+                }
+            }
             if !cells.is_empty() {
                 // The ratio of a lock that is only taken exclusively says nothing.
-                let name = if plan.locks[lock].kind.is_rw() {
-                    format!("{}/{ratio}", plan.locks[lock])
-                } else {
-                    plan.locks[lock].name()
-                };
+                let lock = plan.locks[locks[0]];
+                let ratio = plan.columns[part[0]].ratio;
+                let ratio = lock.kind.is_rw().then(|| format!("/{ratio}"));
+                let name = times.then(|| lock.name() + &ratio.unwrap_or_default());
                 rows.push(Row {
                     name,
-                    threads: plan.threads[threads],
+                    threads,
                     cells,
                 });
             }
         }
     }
-    rows
-}
-
-/// The plan's ratios, each once.
-fn ratios(plan: &BenchPlan) -> Vec<Ratio> {
-    let mut ratios = Vec::new();
-    for column in &plan.columns {
-        if !ratios.contains(&column.ratio) {
-            ratios.push(column.ratio);
-        }
+    let groups = if times {
+        vec![loads()]
+    } else {
+        locks.iter().map(group).collect()
+    };
+    Grid {
+        title,
+        groups,
+        rows,
     }
-    ratios
 }
 
 /// `27,373`, `61`, `5.81`.
@@ -230,11 +183,7 @@ pub(crate) fn rate(value: f64) -> String {
 
 /// `530.7`, `2915`.
 pub(crate) fn milliseconds(ms: f64) -> String {
-    if ms < 999.95 {
-        format!("{ms:.1}")
-    } else {
-        format!("{ms:.0}")
-    }
+    format!("{ms:.0$}", usize::from(ms < 999.95))
 }
 
 /// `-93.5%`, `+5.1%`.

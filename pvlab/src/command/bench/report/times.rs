@@ -8,142 +8,64 @@
 //!   rwsem/0:1           2         1:339.4, 5:368.9, 10:394.0
 //! ```
 
-use crate::report::doc::{Block, Table};
+use super::grid::{Grid, rule, trimmed};
 
-const FIRST: &str = "lock/r:w ratio";
-const THREADS: &str = "# of threads";
+pub(crate) const FIRST: &str = "lock/r:w ratio";
+pub(crate) const THREADS: &str = "# of threads";
 const FIGURES: &str = "Load:Execution Time (ms)";
 
-/// A row: lock and ratio, number of threads, and pairs of a load and its figure.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Row {
-    pub(crate) name: String,
-    pub(crate) threads: usize,
-    pub(crate) cells: Vec<(String, String)>,
-}
-
-/// A table without its header, which is there once for all.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Section {
-    /// What it shows; may be empty.
-    pub(crate) title: String,
-    pub(crate) rows: Vec<Row>,
-}
-
-/// All of them as plain text.
-pub(crate) fn text(sections: &[Section]) -> String {
-    let names = sections.iter().flat_map(|s| &s.rows).map(|row| &row.name);
-    let width = names.map(String::len).fold(FIRST.len(), usize::max);
-    let rule = |text: &str| "-".repeat(text.len());
-    let mut lines = vec![
-        format!("  {FIRST:<width$} {THREADS}   {FIGURES}"),
-        format!(
-            "  {:<width$} {}   {}",
-            rule(FIRST),
-            rule(THREADS),
-            rule(FIGURES)
-        ),
-    ];
-    for (i, section) in sections.iter().enumerate() {
+/// All of them as plain text, below a header that is there once.
+pub(crate) fn text(grids: &[Grid]) -> String {
+    let names = grids.iter().flat_map(|grid| &grid.rows);
+    let names = names.filter_map(|row| row.name.as_deref());
+    let width = names.map(str::len).fold(FIRST.len(), usize::max);
+    let header = |of: fn(&str) -> String| {
+        format!("  {:<width$} {}   {}", of(FIRST), of(THREADS), of(FIGURES))
+    };
+    let mut lines = vec![header(str::to_owned), header(rule)];
+    for (i, grid) in grids.iter().enumerate() {
         if i > 0 {
             lines.push(String::new());
         }
-        if !section.title.is_empty() {
-            lines.push(format!("{}:", section.title));
+        if !grid.title.is_empty() {
+            lines.push(format!("{}:", grid.title));
         }
-        for row in &section.rows {
+        for row in &grid.rows {
             // Figures of five characters stand below each other, as in the mails.
-            let cells: Vec<_> = row
-                .cells
-                .iter()
-                .map(|(load, cell)| format!("{load}:{cell:<5}"))
-                .collect();
+            let cells = grid.columns().zip(&row.cells);
+            let cells = cells.map(|(load, cell)| format!("{load}:{cell:<5}"));
+            let cells = cells.collect::<Vec<_>>().join(", ");
+            let name = row.name.as_deref().unwrap_or_default();
             lines.push(format!(
-                "  {:<width$} {:>6}{:9}{}",
-                row.name,
-                row.threads,
-                "",
-                cells.join(", ")
+                "  {name:<width$} {:>6}{:9}{cells}",
+                row.threads, ""
             ));
         }
     }
-    lines
-        .iter()
-        .map(|line| line.trim_end().to_owned() + "\n")
-        .collect()
-}
-
-/// A part of a report in Markdown.
-pub(crate) fn block(section: &Section, loads: &[String]) -> Block {
-    let loads: Vec<_> = loads.iter().map(|load| format!("load {load}")).collect();
-    let mut header = vec![FIRST, THREADS];
-    header.extend(loads.iter().map(String::as_str));
-    let mut table = Table::new(section.title.clone(), &header);
-    for row in &section.rows {
-        let cells = row.cells.iter().map(|(_, cell)| cell.clone());
-        table.row(
-            [row.name.clone(), row.threads.to_string()]
-                .into_iter()
-                .chain(cells)
-                .collect(),
-        );
-    }
-    Block::Table(table)
+    trimmed(lines)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::grid::tests::grid;
     use super::*;
-
-    fn row(name: &str, threads: usize, cells: &[(&str, &str)]) -> Row {
-        let cells = cells.iter();
-        Row {
-            name: name.to_owned(),
-            threads,
-            cells: cells.map(|&(l, c)| (l.to_owned(), c.to_owned())).collect(),
-        }
-    }
 
     /// Rows of the mail of 3 August 2014.
     #[test]
     fn text_is_that_of_the_mail() {
-        let section = |title: &str, rows| Section {
-            title: title.to_owned(),
-            rows,
-        };
-        let sections = [
-            section(
-                "",
-                vec![row(
-                    "mutex",
-                    2,
-                    &[("1", "530.7"), ("5", "406.0"), ("10", "472.7")],
-                )],
-            ),
-            section(
+        let (mutex, rwsem) = (Some("mutex"), Some("rwsem/1:1"));
+        let grids = [
+            ("", vec![(mutex, 2, "530.7 406.0 472.7")]),
+            (
                 "Before patch",
                 vec![
-                    row(
-                        "rwsem/1:1",
-                        2,
-                        &[("1", "2915"), ("5", "2621"), ("10", "2764")],
-                    ),
-                    row(
-                        "rwsem/1:1",
-                        10,
-                        &[("1", "14562"), ("5", "14561"), ("10", "14770")],
-                    ),
+                    (rwsem, 2, "2915 2621 2764"),
+                    (rwsem, 10, "14562 14561 14770"),
                 ],
             ),
-            section(
-                "% Change",
-                vec![row(
-                    "rwsem/1:1",
-                    2,
-                    &[("1", "-93.5%"), ("5", "-91.9%"), ("10", "-88.7%")],
-                )],
-            ),
-        ];
+            ("% Change", vec![(rwsem, 2, "-93.5% -91.9% -88.7%")]),
+        ]
+        .map(|(title, rows)| grid(title, &[("load", "1 5 10")], &rows));
         let mail = "  lock/r:w ratio # of threads   Load:Execution Time (ms)
   -------------- ------------   ------------------------
   mutex               2         1:530.7, 5:406.0, 10:472.7
@@ -155,6 +77,6 @@ Before patch:
 % Change:
   rwsem/1:1           2         1:-93.5%, 5:-91.9%, 10:-88.7%
 ";
-        assert_eq!(text(&sections), mail);
+        assert_eq!(text(&grids), mail);
     }
 }
