@@ -134,7 +134,7 @@ impl Host {
 
 /// The CPUs that this process may use, in ascending order; empty if the kernel does not tell.
 pub fn allowed_cpus() -> Vec<usize> {
-    let set = rustix::thread::sched_getaffinity(None).unwrap_or(CpuSet::new());
+    let set = rustix::thread::sched_getaffinity(None).unwrap_or_default();
     (0..CpuSet::MAX_CPU)
         .filter(|&cpu| set.is_set(cpu))
         .collect()

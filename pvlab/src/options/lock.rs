@@ -1,9 +1,9 @@
 //! Locks, as they are asked for.
 
-use super::numbers::{Parser, suggesting};
+use super::numbers::suggesting;
 use crate::scenario::{UnknownLock, join_dispatch, split_dispatch};
 use abi::Dispatch;
-use clap::builder::PossibleValue;
+use clap::builder::{PossibleValue, TypedValueParser};
 use peers::Kind;
 use pvlock::LockKind;
 use std::fmt;
@@ -68,7 +68,7 @@ pub(crate) fn lock(text: &str) -> Result<LockArg, LockUsage> {
 }
 
 /// [`lock`] for the argument parser, with the names for shell completion.
-pub(crate) fn lock_parser() -> Parser<fn(&str) -> Result<LockArg, LockUsage>> {
+pub(crate) fn lock_parser() -> impl TypedValueParser<Value = LockArg> {
     suggesting(lock, || {
         let auto = PossibleValue::new(AUTO).help("what a guest's kernel would choose");
         let known = Kind::all().map(|lock| {

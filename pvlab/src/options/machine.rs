@@ -3,12 +3,12 @@
 use super::cpus::{CpuList, CpuUsage, Usable, cpu_list};
 use super::error::{CliError, Ends, usage};
 use super::guests::check_vcpus;
-use super::numbers::{Parser, count, suggesting};
+use super::numbers::{count, suggesting};
 use crate::host::{Device, Host, allowed_cpus};
 use crate::human::plural;
 use crate::scenario::{MachineKind, SIM_PREFIX, Simulated, VmSpec};
 use clap::Args;
-use clap::builder::PossibleValue;
+use clap::builder::{PossibleValue, TypedValueParser};
 
 /// vCPUs for each CPU of the host, unless said otherwise.
 const OVERCOMMIT: usize = 4;
@@ -114,7 +114,7 @@ fn machine(text: &str) -> Result<MachineArg, MachineUsage> {
 }
 
 /// Parses a machine, and knows those that there are, for help and completions.
-pub(crate) fn machine_parser() -> Parser<fn(&str) -> Result<MachineArg, MachineUsage>> {
+pub(crate) fn machine_parser() -> impl TypedValueParser<Value = MachineArg> {
     suggesting(machine, || {
         let real = MachineKind::of_the_host().map(|machine| machine.name().to_owned());
         let simulated = crate::machine::presets().map(|name| format!("{SIM_PREFIX}{name}"));
