@@ -91,7 +91,10 @@ fn a_fair_lock_with_many_vcpus_does_not_keep_a_run_from_ending() {
             // The VM's clock and the host's differ a little.
             let measured = record["measured_s"].as_f64().unwrap();
             let absences = &record["without_cpu"];
-            assert!(measured >= 0.299, "{machine} {lock}: {measured} s, {absences}");
+            assert!(
+                measured >= 0.299,
+                "{machine} {lock}: {measured} s, {absences}"
+            );
             assert_ne!(record["control_plane"], "");
         }
     }

@@ -77,6 +77,14 @@ impl Explored {
     pub(crate) fn count(&self, event: LockEvent) -> u64 {
         self.counts[event as usize]
     }
+
+    /// Panics unless each of these has happened.
+    #[track_caller]
+    pub(crate) fn saw(&self, events: &[LockEvent]) {
+        for &event in events {
+            assert!(self.count(event) > 0, "{}", event.name());
+        }
+    }
 }
 
 loom::thread_local! {
