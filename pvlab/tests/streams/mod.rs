@@ -90,7 +90,7 @@ fn step(at: u64, vcpu: u16, lock: u16, step: TraceEvent) -> Event {
     event(at, 0, vcpu, What::Lock { lock, step })
 }
 
-fn switch(at: u64, vcpu: u16, cpu: u32, kind: SwitchKind) -> Event {
+fn switch(at: u64, vcpu: u16, cpu: u16, kind: SwitchKind) -> Event {
     event(at, 0, vcpu, What::Switch { cpu, kind })
 }
 
