@@ -326,22 +326,28 @@ fn readers_are_woken_in_batches() {
     }
 }
 
+/// vCPU 1 wants to write when vCPU 0 does so for `holds` steps, and loses its CPU, `away`, to others.
+fn behind_one_away(kind: LockKind, known: bool, holds: u32, away: (usize, u64, u64)) -> Outcome {
+    let programs = vec![
+        vec![Op::Write(holds)],
+        vec![Op::Pause(3), Op::Write(1)],
+        vec![Op::Pause(5000)],
+    ];
+    sound(&Config {
+        preemption_is_known: known,
+        preempt: vec![away],
+        ..config(kind, programs)
+    })
+}
+
 /// Scenario 3: a writer has taken the lock, and loses its CPU before it can say so. Nobody spins for as
 /// long as that.
 #[test]
 fn a_spinner_behind_a_writer_that_has_no_name_yet_gets_on() {
     for kind in all().filter(|&kind| kind != Mutex) {
         for known in [false, true] {
-            let programs = vec![
-                vec![Op::Write(1)],
-                vec![Op::Pause(3), Op::Write(1)],
-                vec![Op::Pause(5000)],
-            ];
-            let mut config = config(kind, programs);
-            config.preemption_is_known = known;
             // Its first step takes the lock, the second names it.
-            config.preempt = vec![(0, 1, 4000)];
-            let outcome = sound(&config);
+            let outcome = behind_one_away(kind, known, 1, (0, 1, 4000));
             assert!(outcome.count(RwsemSleepWriter) > 0, "{kind}: {outcome:?}");
             assert!(outcome.steps[1] < 250, "{kind}: {outcome:?}");
         }
@@ -382,17 +388,7 @@ fn a_spinner_behind_a_preempted_one_leaves() {
 #[test]
 fn nobody_spins_on_a_preempted_owner() {
     for kind in all() {
-        let steps = |preemption_is_known| {
-            let programs = vec![
-                vec![Op::Write(50)],
-                vec![Op::Pause(3), Op::Write(1)],
-                vec![Op::Pause(5000)],
-            ];
-            let mut config = config(kind, programs);
-            config.preemption_is_known = preemption_is_known;
-            config.preempt = vec![(0, 10, 2000)];
-            sound(&config).steps[1]
-        };
+        let steps = |known| behind_one_away(kind, known, 50, (0, 10, 2000)).steps[1];
         let (known, unknown) = (steps(true), steps(false));
         assert!(known < 200 && unknown > 500, "{kind}: {known} {unknown}");
     }

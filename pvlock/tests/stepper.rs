@@ -270,6 +270,28 @@ fn p8_kicks_in_a_storm_are_harmless() {
     }
 }
 
+/// Runs `config` with an interrupt of vCPU 0 that takes lock 1, at each of its steps in turn, with a holder that is
+/// away meanwhile and with none.
+fn interrupted_everywhere(mut config: Config) {
+    for holder_at in [HOLDS, u64::MAX] {
+        config.preempt = vec![Preempt {
+            vcpu: 1,
+            at: holder_at,
+            steps: LONG,
+        }];
+        for at in 0.. {
+            config.interrupts = vec![Interrupt {
+                vcpu: 0,
+                when: When::Step(at),
+                lock: 1,
+            }];
+            if sound::<Coarse>(&config).interrupts == 0 {
+                break;
+            }
+        }
+    }
+}
+
 /// An interrupt at each step of a vCPU takes a lock that others also use.
 #[test]
 fn r4_interrupts_at_any_step() {
@@ -278,23 +300,7 @@ fn r4_interrupts_at_any_step() {
         config.locks = 2;
         config.programs[1] = [section(0, 1), section(1, 1), section(0, 1)].concat();
         config.programs[2] = [section(1, 1), section(0, 1), section(1, 1)].concat();
-        for holder_at in [HOLDS, u64::MAX] {
-            config.preempt = vec![Preempt {
-                vcpu: 1,
-                at: holder_at,
-                steps: LONG,
-            }];
-            for at in 0.. {
-                config.interrupts = vec![Interrupt {
-                    vcpu: 0,
-                    when: When::Step(at),
-                    lock: 1,
-                }];
-                if sound::<Coarse>(&config).interrupts == 0 {
-                    break;
-                }
-            }
-        }
+        interrupted_everywhere(config);
     }
 }
 

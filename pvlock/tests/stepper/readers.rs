@@ -186,23 +186,7 @@ fn interrupts_that_write_another_lock_at_any_step() {
         config.locks = 2;
         config.programs[1] = [writes(1, 1), reads(0, 1), writes(1, 1)].concat();
         config.programs[2] = [reads(1, 1), writes(0, 1), reads(1, 1)].concat();
-        for holder_at in [HOLDS, u64::MAX] {
-            config.preempt = vec![Preempt {
-                vcpu: 1,
-                at: holder_at,
-                steps: LONG,
-            }];
-            for at in 0.. {
-                config.interrupts = vec![Interrupt {
-                    vcpu: 0,
-                    when: When::Step(at),
-                    lock: 1,
-                }];
-                if sound::<Coarse>(&config).interrupts == 0 {
-                    break;
-                }
-            }
-        }
+        interrupted_everywhere(config);
     }
 }
 
