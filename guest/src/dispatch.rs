@@ -18,6 +18,19 @@ use core::mem::transmute;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use pvlock::{LockVisitor, RawLock};
 
+/// Calls the function in `$word` of this vCPU's table with the address of a lock.
+macro_rules! call {
+    ($word:ident, $address:expr $(, $result:ty)?) => {{
+        let function = M::vcpu().table.$word.load(Relaxed);
+        // SAFETY: as in Called::new(); the table is of the same kind on every vCPU.
+        unsafe {
+            let function: unsafe extern "C-unwind" fn(*const ()) $(-> $result)? =
+                transmute(function);
+            function($address)
+        }
+    }};
+}
+
 /// Calls `visitor` with the type through which this vCPU reaches a lock of `kind` in that way.
 pub fn visit<M: Machine, V: LockVisitor<M>>(kind: M::Lock, way: Dispatch, visitor: V) -> V::Output {
     if way != Dispatch::Direct {
@@ -69,21 +82,11 @@ impl<M: Machine, const PATCHED: bool> RawLock for Called<M, PATCHED> {
             unsafe { M::patched_lock(self.address()) };
             return;
         }
-        let lock = M::vcpu().table.lock.load(Relaxed);
-        // SAFETY: as in new(); the table is of the same kind on every vCPU.
-        unsafe {
-            let lock: unsafe extern "C-unwind" fn(*const ()) = transmute(lock);
-            lock(self.address());
-        }
+        call!(lock, self.address());
     }
 
     fn try_lock(&self) -> bool {
-        let try_lock = M::vcpu().table.try_lock.load(Relaxed);
-        // SAFETY: as in lock().
-        unsafe {
-            let try_lock: unsafe extern "C-unwind" fn(*const ()) -> bool = transmute(try_lock);
-            try_lock(self.address())
-        }
+        call!(try_lock, self.address(), bool)
     }
 
     #[inline(always)]
@@ -93,20 +96,10 @@ impl<M: Machine, const PATCHED: bool> RawLock for Called<M, PATCHED> {
             unsafe { M::patched_unlock(self.address()) };
             return;
         }
-        let unlock = M::vcpu().table.unlock.load(Relaxed);
-        // SAFETY: as in lock().
-        unsafe {
-            let unlock: unsafe extern "C-unwind" fn(*const ()) = transmute(unlock);
-            unlock(self.address());
-        }
+        call!(unlock, self.address());
     }
 
     fn is_locked(&self) -> bool {
-        let is_locked = M::vcpu().table.is_locked.load(Relaxed);
-        // SAFETY: as in lock().
-        unsafe {
-            let is_locked: unsafe extern "C-unwind" fn(*const ()) -> bool = transmute(is_locked);
-            is_locked(self.address())
-        }
+        call!(is_locked, self.address(), bool)
     }
 }

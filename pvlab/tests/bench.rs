@@ -3,35 +3,25 @@
 
 #![allow(clippy::unwrap_used)] // A test fails by panicking.
 
+mod commands;
 mod machines;
 
+use commands::{begin, cases, end_within, ended, ended_in_a_line, pvlab, send, stderr, stdout};
 use machines::machines;
 use pvlock::LockKind;
+use rustix::process::Signal;
 use serde_json::Value;
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
-
-fn command(line: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pvlab"));
-    command
-        .arg("bench")
-        .args(line.split_whitespace())
-        .env_remove("RUST_LOG");
-    command
-}
+use std::process::Output;
+use std::time::Duration;
 
 fn bench(line: &str) -> Output {
-    command(line).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
+    pvlab(&format!("bench {line}"))
 }
 
 /// The cells of a report of one round, which must have succeeded.
 fn cells(line: &str) -> Vec<Value> {
     let output = bench(&format!("{line} --rounds 1 --warm-up 10ms --format json"));
-    assert!(output.status.success(), "{line}: {}", text(&output.stderr));
+    assert!(output.status.success(), "{line}: {}", stderr(&output));
     let mut report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["schema"], "pvlab.bench/1");
     assert_eq!(report["ended"], "complete");
@@ -170,9 +160,9 @@ fn two_locks_are_before_and_after() {
     let line = "rwsem-bench --machine threads --locks rwlock,rwlock --threads 1,2 --ops 1000 \
                 --rounds 2 --warm-up 0";
     let output = bench(line);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    assert_eq!(text(&output.stderr), "", "no progress without a terminal");
-    let lines: Vec<&str> = text(&output.stdout).lines().collect();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(stderr(&output), "", "no progress without a terminal");
+    let lines: Vec<&str> = stdout(&output).lines().collect();
     assert!(
         lines[0].starts_with("machine: threads (as asked), 2 vCPUs"),
         "{lines:?}"
@@ -192,7 +182,7 @@ fn two_locks_are_before_and_after() {
     );
 
     let output = bench(&format!("{line} --loads 1,5"));
-    let out = text(&output.stdout);
+    let out = stdout(&output);
     assert!(
         out.contains("\nBefore (rwlock):\n  rwlock/0:1          1         1:"),
         "{out}"
@@ -210,7 +200,7 @@ fn a_broken_lock_is_caught() {
             "rwsem-bench --machine {machine} --locks busted --threads 2 --rounds 1 --loads 2us \
              --duration 500ms"
         ));
-        let errors = text(&output.stderr);
+        let errors = stderr(&output);
         assert_eq!(output.status.code(), Some(3), "{errors}");
         assert!(
             errors.starts_with("busted broke mutual exclusion: "),
@@ -225,8 +215,8 @@ fn a_run_that_gets_stuck_is_told_of() {
     let output =
         bench("pipe --machine threads --threads 2 --duration 10s --watchdog 1s --drop-kicks");
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(text(&output.stdout), "", "nothing is complete");
-    let errors = text(&output.stderr);
+    assert_eq!(stdout(&output), "", "nothing is complete");
+    let errors = stderr(&output);
     assert!(errors.contains("it is stuck"), "{errors}");
     assert!(errors.contains("all vCPUs are halted"), "{errors}");
 }
@@ -239,7 +229,7 @@ fn a_run_that_gets_stuck_leaves_those_before_it_in_the_report() {
             "rwsem-bench --machine {machine} --locks ticket,busted-wakeup --threads 2 --ops 20000 \
              --loads 5us --rounds 1 --warm-up 10ms --watchdog 2s --format json"
         ));
-        let errors = text(&output.stderr);
+        let errors = stderr(&output);
         assert_eq!(output.status.code(), Some(1), "{machine}: {errors}");
         assert!(errors.contains("it is stuck"), "{machine}: {errors}");
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -255,21 +245,13 @@ fn a_run_that_gets_stuck_leaves_those_before_it_in_the_report() {
 
 #[test]
 fn ctrl_c_keeps_what_is_complete() {
-    let child = command(
-        "rwsem-bench --machine threads --locks tas --threads 1,2 --duration 1s --warm-up 0 --rounds 100",
-    )
-    .stdout(Stdio::piped())
-    .stderr(Stdio::piped())
-    .spawn()
-    .unwrap();
+    let child = begin(
+        "bench rwsem-bench --machine threads --locks tas --threads 1,2 --duration 1s --warm-up 0 --rounds 100",
+    );
     std::thread::sleep(Duration::from_millis(2600));
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    let begun = Instant::now();
-    let output = child.wait_with_output().unwrap();
-    assert!(begun.elapsed() < Duration::from_secs(5));
-    assert_eq!(output.status.code(), Some(1));
-    let (out, errors) = (text(&output.stdout), text(&output.stderr));
+    send(&child, Signal::INT);
+    let (code, out, errors) = end_within(child, Duration::from_secs(5));
+    assert_eq!(code, Some(1));
     assert!(errors.starts_with("interrupted after "), "{errors}");
     assert!(
         errors.contains(" of 200 runs; the report is of these"),
@@ -278,81 +260,44 @@ fn ctrl_c_keeps_what_is_complete() {
     assert!(out.contains("\nnot complete: "), "{out}");
 }
 
+const WRONG: &str = "\
+rwsem => rwsem | rwsem-bench
+ => WORKLOAD
+rwsem-bench --threads 0 => --threads | at least 1
+rwsem-bench --threads 4,4 => --threads | 4 is there twice
+rwsem-bench --machine kvm --threads 5000 => --threads 5000 | 2048
+rwsem-bench --machine kvm --vcpus 1001 => 1001 vCPUs | at most | this KVM
+rwsem-bench --machine threads --threads 20000 => --threads 20000 | 16383
+rwsem-bench --machine threads --vcpus 2 => --vcpus | kvm
+rwsem-bench --ratios 0:0 => --ratios | neither
+rwsem-bench --ratios 1 => --ratios | '1' | 1:1
+rwsem-bench --loads 99999999999999999999 => --loads | too long
+rwsem-bench --loads 2min => --watchdog
+rwsem-bench --locks tas --modes rlock => --modes | 'tas' | no read side | rwlock
+rwsem-bench --locks rwlock,tas --ratios 1:1 => --ratios | 'tas' | no read side
+rwsem-bench --modes mixed --loads 1,5 => --modes | --ratios
+rwsem-bench --split --threads 3 => --split | 3 threads | 1:1
+rwsem-bench --split --modes wlock => --split
+rwsem-bench --ops 5 --duration 1s => --ops | --duration
+pipe --threads 3 => --threads 3 | pairs
+pipe --ratios 1:1 => --ratios | rwsem-bench | pipe
+futex-hash --loads 5 => --loads | futex-hash
+lock-pi --split => --split | lock-pi";
+
 #[test]
 fn wrong_usage_is_one_line_and_exit_code_2() {
-    for (line, parts) in [
-        ("", &["WORKLOAD"][..]),
-        ("rwsem", &["rwsem", "rwsem-bench"]),
-        ("rwsem-bench --threads 0", &["--threads", "at least 1"]),
-        (
-            "rwsem-bench --threads 4,4",
-            &["--threads", "4 is there twice"],
-        ),
-        (
-            "rwsem-bench --machine kvm --threads 5000",
-            &["--threads 5000", "2048"],
-        ),
-        (
-            "rwsem-bench --machine kvm --vcpus 1001",
-            &["1001 vCPUs", "at most", "this KVM"],
-        ),
-        (
-            "rwsem-bench --machine threads --threads 20000",
-            &["--threads 20000", "16383"],
-        ),
-        (
-            "rwsem-bench --machine threads --vcpus 2",
-            &["--vcpus", "kvm"],
-        ),
-        ("rwsem-bench --ratios 0:0", &["--ratios", "neither"]),
-        ("rwsem-bench --ratios 1", &["--ratios", "'1'", "1:1"]),
-        (
-            "rwsem-bench --loads 99999999999999999999",
-            &["--loads", "too long"],
-        ),
-        ("rwsem-bench --loads 2min", &["--watchdog"]),
-        (
-            "rwsem-bench --locks tas --modes rlock",
-            &["--modes", "'tas'", "no read side", "rwlock"],
-        ),
-        (
-            "rwsem-bench --locks rwlock,tas --ratios 1:1",
-            &["--ratios", "'tas'", "no read side"],
-        ),
-        (
-            "rwsem-bench --modes mixed --loads 1,5",
-            &["--modes", "--ratios"],
-        ),
-        (
-            "rwsem-bench --split --threads 3",
-            &["--split", "3 threads", "1:1"],
-        ),
-        ("rwsem-bench --split --modes wlock", &["--split"]),
-        (
-            "rwsem-bench --ops 5 --duration 1s",
-            &["--ops", "--duration"],
-        ),
-        ("pipe --threads 3", &["--threads 3", "pairs"]),
-        ("pipe --ratios 1:1", &["--ratios", "rwsem-bench", "pipe"]),
-        ("futex-hash --loads 5", &["--loads", "futex-hash"]),
-        ("lock-pi --split", &["--split", "lock-pi"]),
-    ] {
+    for (line, parts) in cases(WRONG) {
         let output = bench(line);
-        let errors = text(&output.stderr);
+        let errors = stderr(&output);
         // A host without KVM may say so first.
         if errors.contains("/dev/kvm") {
             continue;
         }
-        assert_eq!(output.status.code(), Some(2), "{line}: {errors}");
-        assert_eq!(text(&output.stdout), "", "{line}");
-        if !line.is_empty() {
-            assert_eq!(errors.lines().count(), 1, "{line}: {errors}");
+        if line.is_empty() {
+            ended(&output, 2, line, &parts);
+        } else {
+            ended_in_a_line(&output, 2, line, &parts);
         }
-        for part in parts {
-            assert!(
-                errors.contains(part),
-                "{line}: '{part}' is not in: {errors}"
-            );
-        }
+        assert_eq!(stdout(&output), "", "{line}");
     }
 }

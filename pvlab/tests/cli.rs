@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod commands;
+
+use commands::{cases, ended_in_a_line, stderr, stdout};
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -17,193 +20,86 @@ fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
 }
 
-fn stdout(output: &Output) -> &str {
-    std::str::from_utf8(&output.stdout).unwrap()
-}
-
-fn stderr(output: &Output) -> &str {
-    std::str::from_utf8(&output.stderr).unwrap()
-}
-
 /// Asserts that the command fails with that code, one line that has all `parts`, and nothing else.
 fn fails(arguments: &[&str], code: i32, parts: &[&str]) {
     let output = pvlab(arguments);
-    let message = stderr(&output);
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {message}");
-    assert_eq!(stdout(&output), "", "{arguments:?}");
-    assert_eq!(message.lines().count(), 1, "{arguments:?}: {message}");
-    assert!(message.starts_with("error: "), "{arguments:?}: {message}");
-    for part in parts {
-        assert!(
-            message.contains(part),
-            "{arguments:?}: '{part}' is not in: {message}"
-        );
-    }
+    let what = arguments.join(" ");
+    ended_in_a_line(&output, code, &what, parts);
+    assert_eq!(stdout(&output), "", "{what}");
+    assert!(stderr(&output).starts_with("error: "), "{what}");
 }
+
+const WRONG: &str = "\
+compare --locks tas,qspinlok => --locks | 'qspinlok' | 'qspinlock' | pvlab locks
+compare --locks => --locks
+compare --locks tas, => there is nothing between two commas
+compare --baseline mcs2 => --baseline | unknown lock 'mcs2'
+run --lock mutex --contexts 2 => --contexts | 'mutex' | an interrupt cannot
+compare --locks tas --baseline ticket => ticket | not among --locks tas
+compare --vcpus 0 => --vcpus | at least 1
+compare --vcpus many => --vcpus | no whole number
+compare --vcpus 4097 --machine kvm => 4097 vCPUs | at most 4096
+compare --vcpus 16384 --machine threads => at most 16383
+compare --cpus 60000 => CPU 60000 | does not exist | online are
+compare --cpus 0- => --cpus | 0-1
+compare --cpus 0,0 => CPU 0 is named twice
+compare --placement 0,0 --vcpus 3 => 2 CPUs for 3 vCPUs
+compare --placement sideways => 'sideways' | pinned | floating
+compare --duration 5 => --duration | no unit | 5s
+compare --duration soon => --duration | 'soon' | 2s
+compare --duration 0 => --duration | longer than zero
+compare --duration 1s --iterations 5 => --duration | --iterations
+compare --critical 130 => --critical | 130ns
+compare --rounds 0 => --rounds | at least 1
+compare --min-effect 5 => --min-effect | 1%
+compare --spin-threshold 0 => --spin-threshold | at least 1
+compare --machine qemu => --machine | kvm | threads
+compare --machine threads --cpl 0 => --cpl | leave it out
+compare --cpl 1 => --cpl | auto
+run --lock pv-qspinlock --no-pv-unhalt => 'pv-qspinlock' | --no-pv-unhalt | auto, virt-tas
+compare --no-pv-unhalt => 'pv-qspinlock' | --no-pv-unhalt
+run --lock tas --no-pv-unhalt => --no-pv-unhalt | no lock is auto
+run --lock tas --no-pv => --no-pv | no lock is auto
+compare --realtime-hint => --realtime-hint | no lock is auto
+compare --locks tas,tas:patched --machine threads => 'tas:patched' | KVM guest | :pointer
+run --lock tas:sideways => 'sideways' | LOCK:pointer | LOCK:patched
+run --lock auto=tas => 'auto=tas'
+compare --watchdog 1us --critical 2us => --watchdog 1us | longer
+compare --format xml => --format | json
+compare --colour => --colour | pvlab compare --help
+run => --lock | --vm
+run --vcpus 4 => --lock
+run --lock tas --vm lock=tas,vcpus=1 => --lock | --vm
+run --vm tas => --vm | lock=NAME,vcpus=N
+run --vm lock=tas,vcpus=0 => --vm | at least 1
+run --lock tas --stat-interval 3s --duration 2s => --stat-interval 3s | 2s
+run --lock tas --stat-interval 1us => --stat-interval | 1ms
+compare --locks rwlock,tas --reads 80% => --reads | 'tas' is taken exclusively | rwlock
+run --lock qspinlock --readers 1 => --readers | rwlock
+run --lock rwlock:pointer --reads 80% => --reads | compiled in | use rwlock
+run --lock rwlock --reads 0:0 => --reads | 4:1
+run --lock rwlock --reads 101% => --reads | 80%
+run --lock rwlock --reads 80% --readers 1 => --reads | --readers
+run --lock rwlock --readers 0 => --readers | at least 1
+run --lock rwlock --readers 9 --vcpus 8 => --readers 9 | 8 vCPUs
+trace --lock rwlock --reads 80% => --reads | one holder
+trace --lock tas --contexts 2 => --contexts | traced
+compare --locks tas --explain --contexts 2 => --contexts | traced
+run --lock tas --contexts 6 => --contexts | 1 to 5
+run --lock tas --contexts 0 => --contexts | 1 to 5
+run --lock tas --contexts 2 --lock-count 3 => --lock-count 3 | leave
+run --lock tas --contexts 2 --skew 1 => --skew | --contexts
+run --lock tas --skew 1 => --skew | --lock-count
+run --lock tas --skew=-1 --lock-count 2 => --skew
+run --lock tas --numa-nodes 3 --vcpus 2 => --numa-nodes 3 | 2 vCPUs
+doctor --format csv => --format | json
+completions tcl => tcl | bash
+benchmark => 'benchmark' | pvlab --help";
 
 #[test]
 fn wrong_usage_is_one_line_and_exit_code_2() {
-    for (line, parts) in [
-        (
-            "compare --locks tas,qspinlok",
-            &["--locks", "'qspinlok'", "'qspinlock'", "pvlab locks"][..],
-        ),
-        ("compare --locks", &["--locks"]),
-        (
-            "compare --locks tas,",
-            &["there is nothing between two commas"],
-        ),
-        (
-            "compare --baseline mcs2",
-            &["--baseline", "unknown lock 'mcs2'"],
-        ),
-        (
-            "run --lock mutex --contexts 2",
-            &["--contexts", "'mutex'", "an interrupt cannot"],
-        ),
-        (
-            "compare --locks tas --baseline ticket",
-            &["ticket", "not among --locks tas"],
-        ),
-        ("compare --vcpus 0", &["--vcpus", "at least 1"]),
-        ("compare --vcpus many", &["--vcpus", "no whole number"]),
-        (
-            "compare --vcpus 4097 --machine kvm",
-            &["4097 vCPUs", "at most 4096"],
-        ),
-        (
-            "compare --vcpus 16384 --machine threads",
-            &["at most 16383"],
-        ),
-        (
-            "compare --cpus 60000",
-            &["CPU 60000", "does not exist", "online are"],
-        ),
-        ("compare --cpus 0-", &["--cpus", "0-1"]),
-        ("compare --cpus 0,0", &["CPU 0 is named twice"]),
-        ("compare --placement 0,0 --vcpus 3", &["2 CPUs for 3 vCPUs"]),
-        (
-            "compare --placement sideways",
-            &["'sideways'", "pinned", "floating"],
-        ),
-        ("compare --duration 5", &["--duration", "no unit", "5s"]),
-        ("compare --duration soon", &["--duration", "'soon'", "2s"]),
-        ("compare --duration 0", &["--duration", "longer than zero"]),
-        (
-            "compare --duration 1s --iterations 5",
-            &["--duration", "--iterations"],
-        ),
-        ("compare --critical 130", &["--critical", "130ns"]),
-        ("compare --rounds 0", &["--rounds", "at least 1"]),
-        ("compare --min-effect 5", &["--min-effect", "1%"]),
-        (
-            "compare --spin-threshold 0",
-            &["--spin-threshold", "at least 1"],
-        ),
-        ("compare --machine qemu", &["--machine", "kvm", "threads"]),
-        (
-            "compare --machine threads --cpl 0",
-            &["--cpl", "leave it out"],
-        ),
-        ("compare --cpl 1", &["--cpl", "auto"]),
-        (
-            "run --lock pv-qspinlock --no-pv-unhalt",
-            &["'pv-qspinlock'", "--no-pv-unhalt", "auto, virt-tas"],
-        ),
-        (
-            "compare --no-pv-unhalt",
-            &["'pv-qspinlock'", "--no-pv-unhalt"],
-        ),
-        (
-            "run --lock tas --no-pv-unhalt",
-            &["--no-pv-unhalt", "no lock is auto"],
-        ),
-        ("run --lock tas --no-pv", &["--no-pv", "no lock is auto"]),
-        (
-            "compare --realtime-hint",
-            &["--realtime-hint", "no lock is auto"],
-        ),
-        (
-            "compare --locks tas,tas:patched --machine threads",
-            &["'tas:patched'", "KVM guest", ":pointer"],
-        ),
-        (
-            "run --lock tas:sideways",
-            &["'sideways'", "LOCK:pointer", "LOCK:patched"],
-        ),
-        ("run --lock auto=tas", &["'auto=tas'"]),
-        (
-            "compare --watchdog 1us --critical 2us",
-            &["--watchdog 1us", "longer"],
-        ),
-        ("compare --format xml", &["--format", "json"]),
-        ("compare --colour", &["--colour", "pvlab compare --help"]),
-        ("run", &["--lock", "--vm"]),
-        ("run --vcpus 4", &["--lock"]),
-        ("run --lock tas --vm lock=tas,vcpus=1", &["--lock", "--vm"]),
-        ("run --vm tas", &["--vm", "lock=NAME,vcpus=N"]),
-        ("run --vm lock=tas,vcpus=0", &["--vm", "at least 1"]),
-        (
-            "run --lock tas --stat-interval 3s --duration 2s",
-            &["--stat-interval 3s", "2s"],
-        ),
-        (
-            "run --lock tas --stat-interval 1us",
-            &["--stat-interval", "1ms"],
-        ),
-        (
-            "compare --locks rwlock,tas --reads 80%",
-            &["--reads", "'tas' is taken exclusively", "rwlock"],
-        ),
-        ("run --lock qspinlock --readers 1", &["--readers", "rwlock"]),
-        (
-            "run --lock rwlock:pointer --reads 80%",
-            &["--reads", "compiled in", "use rwlock"],
-        ),
-        ("run --lock rwlock --reads 0:0", &["--reads", "4:1"]),
-        ("run --lock rwlock --reads 101%", &["--reads", "80%"]),
-        (
-            "run --lock rwlock --reads 80% --readers 1",
-            &["--reads", "--readers"],
-        ),
-        (
-            "run --lock rwlock --readers 0",
-            &["--readers", "at least 1"],
-        ),
-        (
-            "run --lock rwlock --readers 9 --vcpus 8",
-            &["--readers 9", "8 vCPUs"],
-        ),
-        (
-            "trace --lock rwlock --reads 80%",
-            &["--reads", "one holder"],
-        ),
-        ("trace --lock tas --contexts 2", &["--contexts", "traced"]),
-        (
-            "compare --locks tas --explain --contexts 2",
-            &["--contexts", "traced"],
-        ),
-        ("run --lock tas --contexts 6", &["--contexts", "1 to 5"]),
-        ("run --lock tas --contexts 0", &["--contexts", "1 to 5"]),
-        (
-            "run --lock tas --contexts 2 --lock-count 3",
-            &["--lock-count 3", "leave"],
-        ),
-        (
-            "run --lock tas --contexts 2 --skew 1",
-            &["--skew", "--contexts"],
-        ),
-        ("run --lock tas --skew 1", &["--skew", "--lock-count"]),
-        ("run --lock tas --skew=-1 --lock-count 2", &["--skew"]),
-        (
-            "run --lock tas --numa-nodes 3 --vcpus 2",
-            &["--numa-nodes 3", "2 vCPUs"],
-        ),
-        ("doctor --format csv", &["--format", "json"]),
-        ("completions tcl", &["tcl", "bash"]),
-        ("benchmark", &["'benchmark'", "pvlab --help"]),
-    ] {
-        fails(&words(line), 2, parts);
+    for (line, parts) in cases(WRONG) {
+        fails(&words(line), 2, &parts);
     }
 }
 

@@ -4,11 +4,12 @@
 
 mod commands;
 
-use commands::{command, json, pvlab, stderr, stdout};
-use std::io::{BufRead, BufReader, Read};
+use commands::{begin, end_within, ended, json, pvlab, send, stderr, stdout};
+use rustix::process::Signal;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Child;
+use std::time::Duration;
 
 const SHORT: &str = "--machine threads --vcpus 2 --duration 40ms --warm-up 10ms";
 
@@ -89,15 +90,11 @@ fn a_lock_that_does_not_exclude_is_exit_code_3_and_still_reported() {
     let options = "--machine threads --vcpus 4 --duration 200ms --warm-up 10ms --format json";
     for (command, about) in [("run --lock", "run"), ("compare --locks", "compare")] {
         let output = pvlab(&format!("{command} busted {options} -o {}", file.path()));
-        assert_eq!(
-            output.status.code(),
-            Some(3),
-            "{about}: {}",
-            stderr(&output)
-        );
-        assert!(
-            stderr(&output).contains("MUTUAL EXCLUSION BROKEN by lock 'busted'"),
-            "{about}"
+        ended(
+            &output,
+            3,
+            about,
+            &["MUTUAL EXCLUSION BROKEN by lock 'busted'"],
         );
         assert_eq!(stdout(&output), "", "{about}");
         assert_eq!(json(&file.read())["exclusion"], "broken", "{about}");
@@ -107,14 +104,14 @@ fn a_lock_that_does_not_exclude_is_exit_code_3_and_still_reported() {
 #[test]
 fn ctrl_c_ends_a_run_with_what_was_measured() {
     let mut child =
-        start("run --lock tas --machine threads --vcpus 2 --duration 1min --stat-interval 10ms");
+        begin("run --lock tas --machine threads --vcpus 2 --duration 1min --stat-interval 10ms");
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     // An interval line: it is measuring.
     lines
         .find(|line| line.as_ref().unwrap().contains("acquisitions"))
         .unwrap()
         .unwrap();
-    interrupt(&child);
+    send(&child, Signal::INT);
     let rest: Vec<String> = lines.map(Result::unwrap).collect();
     assert!(
         rest.iter().any(|line| line.contains(", interrupted;")),
@@ -129,9 +126,9 @@ fn ctrl_c_ends_a_run_with_what_was_measured() {
 fn ctrl_c_in_the_first_round_of_a_comparison_says_that_nothing_is_complete() {
     let file = Scratch::new("interrupted.json");
     let line = "compare --locks tas --machine threads --vcpus 1 --duration 1min --warm-up 0";
-    let child = start(&format!("{line} --format json -o {}", file.path()));
+    let child = begin(&format!("{line} --format json -o {}", file.path()));
     std::thread::sleep(Duration::from_millis(500));
-    interrupt(&child);
+    send(&child, Signal::INT);
     let (code, errors) = end(child);
     assert_eq!(code, Some(1), "{errors}");
     assert!(
@@ -144,7 +141,7 @@ fn ctrl_c_in_the_first_round_of_a_comparison_says_that_nothing_is_complete() {
 #[test]
 fn a_closed_pipe_ends_a_run_quietly() {
     let mut child =
-        start("run --lock tas --machine threads --vcpus 1 --duration 1min --stat-interval 10ms");
+        begin("run --lock tas --machine threads --vcpus 1 --duration 1min --stat-interval 10ms");
     let mut reader = BufReader::new(child.stdout.take().unwrap());
     reader.read_line(&mut String::new()).unwrap();
     drop(reader);
@@ -152,40 +149,10 @@ fn a_closed_pipe_ends_a_run_quietly() {
     assert_eq!((code, errors.as_str()), (Some(0), ""));
 }
 
-fn start(line: &str) -> Child {
-    command(line)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
-}
-
-fn interrupt(child: &Child) {
-    let pid = rustix::process::Pid::from_raw(child.id().try_into().unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-}
-
 /// Waits for the end, which must come soon; the exit code and standard error.
-fn end(mut child: Child) -> (Option<i32>, String) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    let status = loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            break status;
-        }
-        if Instant::now() > deadline {
-            child.kill().unwrap();
-            panic!("it does not end");
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    };
-    let mut errors = String::new();
-    child
-        .stderr
-        .take()
-        .unwrap()
-        .read_to_string(&mut errors)
-        .unwrap();
-    (status.code(), errors)
+fn end(child: Child) -> (Option<i32>, String) {
+    let (code, _, errors) = end_within(child, Duration::from_secs(20));
+    (code, errors)
 }
 
 /// A file that a test may write, removed at its end.

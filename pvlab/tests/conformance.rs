@@ -3,15 +3,18 @@
 
 #![allow(clippy::unwrap_used)] // A test fails by panicking.
 
-use abi::{Counter, Params, VcpuState, Workload, phase};
-use guest::workload::conformance::SLOTS;
+use abi::{Counter, Params, VcpuState, phase};
+use guest::workload::conformance;
 use host::Notice;
 use pvlab::machine::{RunningVm, launch};
 use pvlab::scenario::{CplChoice, MachineKind};
 use pvlock::conformance::inconsistency;
 use pvlock::{LockEvent, LockKind};
+#[path = "../../vmm/tests/support/kvm.rs"]
+mod kvm;
+
+use kvm::kvm_is_here;
 use std::time::{Duration, Instant};
-use vmm::VmmError;
 
 const VCPUS: usize = 3;
 
@@ -26,24 +29,18 @@ struct Crew {
     away_ns: u64,
 }
 
-const VCPUS_ALONE: Crew = Crew {
-    vcpus: VCPUS,
-    tasks: 1,
-    rounds: 60,
-    away_ns: 0,
-};
-
-fn kvm_is_here() -> bool {
-    match vmm::check_host(VCPUS) {
-        Ok(()) => true,
-        Err(VmmError::NoKvm | VmmError::NoPermission) => {
-            let line = "=".repeat(60);
-            eprintln!("{line}\nSKIPPED: no usable /dev/kvm, no guest was run\n{line}");
-            false
+impl Crew {
+    const fn new(vcpus: usize, tasks: usize, rounds: u64) -> Self {
+        Self {
+            vcpus,
+            tasks,
+            rounds,
+            away_ns: 0,
         }
-        Err(e) => panic!("KVM is here but unusable: {e}"),
     }
 }
+
+const VCPUS_ALONE: Crew = Crew::new(VCPUS, 1, 60);
 
 /// Runs the suite. How many waits found no queue node; the guest's message if it found a breach.
 fn conform(machine: MachineKind, lock: LockKind, crew: Crew) -> Result<u64, String> {
@@ -55,15 +52,8 @@ fn conform(machine: MachineKind, lock: LockKind, crew: Crew) -> Result<u64, Stri
     } = crew;
     let params = Params {
         tasks: tasks as u64,
-        workload: Workload::Conformance as u64,
-        lock_kind: lock.id().into(),
-        locks: SLOTS,
-        iterations: rounds,
-        // Short, so that waiters of halting locks do halt.
-        spin_threshold: 200,
-        numa_nodes: 2,
         preempt_ns: away_ns,
-        ..Params::default()
+        ..conformance::params(lock, rounds)
     };
     let cpus = pvlab::host::allowed_cpus();
     let (vm, mut events) = launch(machine, CplChoice::Auto, params, vec![cpus; vcpus]).unwrap();
@@ -175,12 +165,7 @@ fn a_lock_that_excludes_nobody_does_not_conform() {
 fn sleeping_locks_conform_with_several_tasks_for_each_vcpu() {
     if kvm_is_here() {
         for (vcpus, tasks) in [(1, 5), (3, 4)] {
-            let crew = Crew {
-                vcpus,
-                tasks,
-                rounds: 40,
-                away_ns: 0,
-            };
+            let crew = Crew::new(vcpus, tasks, 40);
             all_conform(MachineKind::Kvm, crew, sleeps);
         }
     }
@@ -189,12 +174,7 @@ fn sleeping_locks_conform_with_several_tasks_for_each_vcpu() {
 #[test]
 fn sleeping_locks_conform_with_a_thousand_tasks_on_two_vcpus() {
     if kvm_is_here() {
-        let crew = Crew {
-            vcpus: 2,
-            tasks: 500,
-            rounds: 4,
-            away_ns: 0,
-        };
+        let crew = Crew::new(2, 500, 4);
         let modern = [LockKind::Mutex, LockKind::Rwsem, LockKind::RwsemXadd];
         all_conform(MachineKind::Kvm, crew, |lock| modern.contains(&lock));
     }
@@ -202,24 +182,14 @@ fn sleeping_locks_conform_with_a_thousand_tasks_on_two_vcpus() {
 
 #[test]
 fn sleeping_locks_conform_on_many_more_threads_than_cpus() {
-    let crew = Crew {
-        vcpus: 12,
-        tasks: 1,
-        rounds: 40,
-        away_ns: 0,
-    };
+    let crew = Crew::new(12, 1, 40);
     all_conform(MachineKind::Threads, crew, sleeps);
 }
 
 #[test]
 fn tasks_that_share_a_vcpu_are_not_for_locks_whose_waiters_spin() {
     if kvm_is_here() {
-        let crew = Crew {
-            vcpus: 1,
-            tasks: 2,
-            rounds: 1,
-            away_ns: 0,
-        };
+        let crew = Crew::new(1, 2, 1);
         let message = conform(MachineKind::Kvm, LockKind::Tas, crew).unwrap_err();
         assert!(message.contains("waiters of tas"), "{message}");
     }

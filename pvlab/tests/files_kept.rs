@@ -5,22 +5,16 @@
 mod commands;
 mod published;
 
-use commands::{command, json, stderr, stdout};
-use published::{FORMATS, LARGE, RUN, TRACE, account, names, shell, wait_until_at_work};
+use commands::{command, ended, json, stderr, stdout};
+use published::{FORMATS, LARGE, RUN, TRACE, account, names, shell, wait_until_at_work, writing};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// Runs `line`, does `change` when its vCPUs are at work, and expects that it says where what it measured is.
 fn kept_after(line: &str, output: &Path, temporary: &Path, change: impl FnOnce()) -> PathBuf {
-    let child = command(line)
-        .arg("-o")
-        .arg(output)
-        .env("TMPDIR", temporary)
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut command = writing(line, output, temporary);
+    let child = command.stderr(Stdio::piped()).spawn().unwrap();
     wait_until_at_work(&child);
     change();
     let output = child.wait_with_output().unwrap();
@@ -98,8 +92,7 @@ fn what_a_full_disk_refuses_is_kept_elsewhere() {
     // Nowhere to keep it: it is on the stream that is left.
     let script = format!("cd /proc && HOME=/proc TMPDIR=/proc \"$1\" {RUN} -o /dev/full");
     let output = shell(&script, &[]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("on standard output instead"));
+    ended(&output, 1, "", &["on standard output instead"]);
     json(stdout(&output));
 }
 
@@ -115,12 +108,7 @@ fn a_limit_on_the_size_of_files_is_an_error_and_not_the_end() {
         .env("TMPDIR", scratch.path())
         .output()
         .unwrap();
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    assert!(
-        stderr(&output).contains("File too large"),
-        "{}",
-        stderr(&output)
-    );
+    ended(&output, 1, "", &["File too large"]);
 }
 
 /// Runs the script, in which $1 is pvlab, with mounts of its own. `None`, and loudly, where that is not

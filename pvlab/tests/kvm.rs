@@ -2,8 +2,12 @@
 
 #![allow(clippy::unwrap_used)] // A test fails by panicking.
 
+mod commands;
+
+use commands::{begin, command, end_within, ended, json, pvlab, send, stderr};
+use rustix::process::Signal;
 use serde_json::Value;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Whether there is a KVM to test with.
@@ -18,20 +22,8 @@ fn kvm_is_here() -> bool {
     }
 }
 
-fn command(line: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pvlab"));
-    command
-        .args(line.split_whitespace())
-        .args(["--machine", "kvm"]);
-    command
-}
-
-fn pvlab(line: &str) -> Output {
-    command(line).output().unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
+fn on_kvm(line: &str) -> Output {
+    pvlab(&format!("{line} --machine kvm"))
 }
 
 #[test]
@@ -40,7 +32,7 @@ fn compare_runs_every_lock_in_guests_and_each_excludes() {
         return;
     }
     let output =
-        pvlab("compare --vcpus 4 --duration 100ms --rounds 2 --warm-up 50ms --format json");
+        on_kvm("compare --vcpus 4 --duration 100ms --rounds 2 --warm-up 50ms --format json");
     assert!(output.status.success(), "{}", stderr(&output));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(
@@ -66,7 +58,7 @@ fn two_guests_with_different_locks_run_at_once() {
     }
     let line =
         "run --vm lock=pv-qspinlock,vcpus=2 --vm lock=tas,vcpus=3 --duration 200ms --format json";
-    let output = pvlab(line);
+    let output = on_kvm(line);
     assert!(output.status.success(), "{}", stderr(&output));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let text = report.to_string();
@@ -78,13 +70,8 @@ fn a_lock_that_does_not_exclude_ends_with_code_3() {
     if !kvm_is_here() {
         return;
     }
-    let output = pvlab("run --lock busted --vcpus 4 --duration 300ms --format json");
-    assert_eq!(output.status.code(), Some(3));
-    assert!(
-        stderr(&output).contains("MUTUAL EXCLUSION BROKEN"),
-        "{}",
-        stderr(&output)
-    );
+    let output = on_kvm("run --lock busted --vcpus 4 --duration 300ms --format json");
+    ended(&output, 3, "", &["MUTUAL EXCLUSION BROKEN"]);
     serde_json::from_slice::<Value>(&output.stdout).expect("the report is still written");
 }
 
@@ -99,7 +86,7 @@ fn the_watchdog_reports_registers_lock_word_and_queue() {
         let line =
             format!("run --lock {lock} --vcpus 8 --critical 450ms --watchdog 500ms --duration 20s");
         let start = Instant::now();
-        let output = pvlab(&line);
+        let output = on_kvm(&line);
         assert_eq!(output.status.code(), Some(1));
         assert!(
             start.elapsed() < Duration::from_secs(15),
@@ -131,27 +118,14 @@ fn ctrl_c_ends_a_run_with_what_was_measured() {
     if !kvm_is_here() {
         return;
     }
-    let mut child = command("run --lock tas --vcpus 4 --duration 60s --warm-up 50ms --format json")
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let child =
+        begin("run --lock tas --vcpus 4 --duration 60s --warm-up 50ms --format json --machine kvm");
     std::thread::sleep(Duration::from_secs(1));
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    let start = Instant::now();
-    while child.try_wait().unwrap().is_none() {
-        assert!(
-            start.elapsed() < Duration::from_secs(10),
-            "Ctrl-C was not heeded"
-        );
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert!(report.to_string().contains("\"interrupted\":true"));
-    assert!(stderr(&output).contains("interrupted"));
+    send(&child, Signal::INT);
+    let (code, report, errors) = end_within(child, Duration::from_secs(10));
+    assert_eq!(code, Some(1));
+    assert!(json(&report).to_string().contains("\"interrupted\":true"));
+    assert!(errors.contains("interrupted"));
 }
 
 #[test]
@@ -159,7 +133,7 @@ fn a_killed_vmm_leaves_no_process_behind() {
     if !kvm_is_here() {
         return;
     }
-    let mut child = command("run --lock pv-qspinlock --vcpus 8 --duration 60s")
+    let mut child = command("run --lock pv-qspinlock --vcpus 8 --duration 60s --machine kvm")
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
@@ -186,10 +160,7 @@ fn doctor_measures_in_a_throw_away_guest() {
     if !kvm_is_here() {
         return;
     }
-    let output = Command::new(env!("CARGO_BIN_EXE_pvlab"))
-        .args(["doctor", "--format", "json"])
-        .output()
-        .unwrap();
+    let output = pvlab("doctor --format json");
     assert!(output.status.success(), "{}", stderr(&output));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["schema"], "pvlab.doctor/1");

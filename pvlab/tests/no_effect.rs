@@ -5,7 +5,7 @@
 
 mod commands;
 
-use commands::{json, pvlab, stderr, stdout};
+use commands::{ended, json, pvlab, stderr, stdout};
 
 const BARE: &str = "--machine sim:broadwell-ex-4s --vcpus 2 --duration 1ms --warm-up 1ms";
 
@@ -120,12 +120,7 @@ fn times_that_cannot_be_kept_are_refused() {
         ),
     ] {
         let output = pvlab(&line);
-        assert_eq!(output.status.code(), Some(2), "{line}");
-        assert!(
-            stderr(&output).contains(part),
-            "{line}: {}",
-            stderr(&output)
-        );
+        ended(&output, 2, &line, &[part]);
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod commands;
 
-use commands::{done, json, pvlab, stderr};
+use commands::{done, ended, json, pvlab, stderr};
 use serde_json::Value;
 
 #[test]
@@ -48,12 +48,7 @@ fn a_schedule_is_a_small_file_that_replays_to_the_last_bit() {
         ),
     ] {
         let output = pvlab(&line);
-        assert_eq!(output.status.code(), Some(2), "{line}: {}", stderr(&output));
-        assert!(
-            stderr(&output).contains(what),
-            "{line}: {}",
-            stderr(&output)
-        );
+        ended(&output, 2, &line, &[what]);
     }
 }
 
@@ -119,16 +114,6 @@ fn a_schedule_that_was_edited_is_refused() {
         *edited.pointer_mut(place).unwrap() = value;
         std::fs::write(&file, edited.to_string()).unwrap();
         let output = pvlab(&line);
-        assert_eq!(
-            output.status.code(),
-            Some(2),
-            "{place}: {}",
-            stderr(&output)
-        );
-        assert!(
-            stderr(&output).contains(what),
-            "{place}: {}",
-            stderr(&output)
-        );
+        ended(&output, 2, place, &[what]);
     }
 }

@@ -5,7 +5,7 @@
 mod commands;
 mod machines;
 
-use commands::{json, pvlab, stderr, stdout};
+use commands::{ended, json, pvlab, stderr, stdout};
 use machines::machines;
 use serde_json::Value;
 
@@ -184,12 +184,7 @@ fn wrong_wishes_about_data_are_usage_errors() {
         ("--lock tas --critical 4.2", "no unit"),
     ] {
         let output = pvlab(&format!("run --machine sim:here {options}"));
-        assert_eq!(output.status.code(), Some(2), "{options}");
-        assert!(
-            stderr(&output).contains(why),
-            "{options}: {}",
-            stderr(&output)
-        );
+        ended(&output, 2, options, &[why]);
     }
     let both =
         "run --machine sim:here --lock tas --no-check --data none --duration 1ms --warm-up 1ms";

@@ -2,10 +2,10 @@
 
 mod commands;
 
-use commands::{command, done, json, pvlab, stderr, stdout};
+use commands::{begin, command, done, end_within, ended, json, pvlab, send, stderr, stdout};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// Few vCPUs and little time: tests run unoptimised.
@@ -242,24 +242,18 @@ fn wrong_machines_and_parameters_are_told_in_one_line_with_a_suggestion() {
         let output = pvlab(&format!(
             "torture --machine sim:broadwell-ex-4s --lock tas --writers 1 {option}"
         ));
-        assert_eq!(output.status.code(), Some(2), "{option}");
-        assert!(stderr(&output).contains("applies only to real machines"));
+        ended(&output, 2, option, &["applies only to real machines"]);
     }
 }
 
 #[test]
 fn a_simulated_run_can_be_interrupted() {
-    let child = command("run --lock tas --vcpus 4 --machine sim:broadwell-ex-4s --duration 3600s")
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let child = begin("run --lock tas --vcpus 4 --machine sim:broadwell-ex-4s --duration 3600s");
     std::thread::sleep(Duration::from_millis(300));
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("interrupted"));
+    send(&child, Signal::INT);
+    let (code, _, errors) = end_within(child, Duration::from_secs(60));
+    assert_eq!(code, Some(1));
+    assert!(errors.contains("interrupted"));
 }
 
 #[test]
@@ -316,10 +310,5 @@ fn what_is_swept_over_is_not_set() {
     let output = pvlab(
         "sim --machine sim:here --locks tas --vcpus 2 --set kick_ns=3us --sweep kick_ns=1us,2us",
     );
-    assert_eq!(output.status.code(), Some(2));
-    assert!(
-        stderr(&output).contains("is swept over"),
-        "{}",
-        stderr(&output)
-    );
+    ended(&output, 2, "", &["is swept over"]);
 }

@@ -5,14 +5,16 @@
 
 use pvlock::LockKind;
 use std::collections::BTreeSet;
-use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+mod commands;
 mod machines;
 mod torturing;
 
+use commands::{begin, end_within, ended, send, stderr, stdout};
 use machines::machines;
-use torturing::{command, report, sum, text, torture};
+use rustix::process::Signal;
+use torturing::{report, sum, torture};
 
 #[test]
 fn every_sound_lock_stands_it() {
@@ -34,8 +36,8 @@ fn every_sound_lock_stands_it() {
 fn the_lines_are_locktortures_and_the_verdict_follows() {
     let line = "--machine threads --lock rwlock --duration 300ms --stat-interval 100ms";
     let output = torture(line);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let lines: Vec<&str> = text(&output.stdout).lines().collect();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let lines: Vec<&str> = stdout(&output).lines().collect();
     assert!(
         lines[0].starts_with("machine: threads (as asked), "),
         "{lines:?}"
@@ -105,7 +107,7 @@ fn a_lost_wake_up_is_caught_every_time_and_soon() {
                 begun.elapsed() < Duration::from_secs(15),
                 "not by the end of its time"
             );
-            let text = text(&output.stdout);
+            let text = stdout(&output);
             assert_eq!(output.status.code(), Some(3), "{text}");
             for part in [
                 "\nEnd of test: FAILURE\n",
@@ -184,7 +186,8 @@ fn shuffling_moves_threads() {
         eprintln!("SKIPPED: with one CPU there is nowhere to move threads to");
         return;
     }
-    let mut child = start("--machine threads --lock tas --shuffle-interval 100ms --duration 2s");
+    let mut child =
+        begin("torture --machine threads --lock tas --shuffle-interval 100ms --duration 2s");
     let tasks = format!("/proc/{}/task", child.id());
     let mut seen = BTreeSet::new();
     while child.try_wait().unwrap().is_none() {
@@ -201,7 +204,7 @@ fn shuffling_moves_threads() {
         std::thread::sleep(Duration::from_millis(5));
     }
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(
         seen.len() >= 3,
         "all CPUs, and all but each of two: {seen:?}"
@@ -210,7 +213,7 @@ fn shuffling_moves_threads() {
 
 #[test]
 fn threads_are_nice_to_others() {
-    let mut child = start("--machine threads --lock tas --duration 1s");
+    let mut child = begin("torture --machine threads --lock tas --duration 1s");
     std::thread::sleep(Duration::from_millis(500));
     let tasks = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
     let mut niceness = Vec::new();
@@ -252,10 +255,10 @@ fn real_time_writers_run_or_are_refused_in_one_line() {
     let line = "--machine threads --lock tas --writers 1 --writer-fifo --duration 300ms";
     let output = torture(line);
     match output.status.code() {
-        Some(0) => assert!(text(&output.stdout).contains("writer_fifo=1")),
+        Some(0) => assert!(stdout(&output).contains("writer_fifo=1")),
         code => {
             assert_eq!(code, Some(1));
-            let errors = text(&output.stderr);
+            let errors = stderr(&output);
             assert!(errors.starts_with("error: the host refuses real-time scheduling"));
             assert_eq!(errors.lines().count(), 1, "{errors}");
         }
@@ -264,21 +267,14 @@ fn real_time_writers_run_or_are_refused_in_one_line() {
 
 #[test]
 fn ctrl_c_gives_the_figures_so_far_and_no_verdict() {
-    let child = start("--machine threads --lock tas --duration 60s --stat-interval 100ms");
+    let child = begin("torture --machine threads --lock tas --duration 60s --stat-interval 100ms");
     std::thread::sleep(Duration::from_millis(700));
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    let begun = Instant::now();
-    let output = child.wait_with_output().unwrap();
-    assert!(
-        begun.elapsed() < Duration::from_secs(10),
-        "Ctrl-C was not heeded"
-    );
-    assert_eq!(output.status.code(), Some(1));
-    let report = text(&output.stdout);
+    send(&child, Signal::INT);
+    let (code, report, errors) = end_within(child, Duration::from_secs(10));
+    assert_eq!(code, Some(1));
     assert!(report.contains("Writes:  Total: ") && report.contains("acquisitions: "));
     assert!(!report.contains("End of test:"), "{report}");
-    assert!(text(&output.stderr).contains("interrupted after"));
+    assert!(errors.contains("interrupted after"));
 }
 
 #[test]
@@ -292,7 +288,7 @@ fn a_file_gets_the_whole_report() {
         "--machine threads --lock tas --duration 100ms -o {path}"
     ));
     assert_eq!(output.status.code(), Some(0));
-    assert_eq!(text(&output.stdout), "");
+    assert_eq!(stdout(&output), "");
     let report = std::fs::read_to_string(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
     assert!(report.starts_with("machine: threads"), "{report}");
@@ -305,7 +301,7 @@ fn max_and_min_are_of_acquisitions_unless_asked_otherwise() {
     let line = "--machine threads --lock tas --duration 300ms";
     let max_min = |line: &str| {
         let output = torture(line);
-        let text = text(&output.stdout).to_owned();
+        let text = stdout(&output).to_owned();
         let at = text.rfind("Max/Min: ").unwrap() + "Max/Min: ".len();
         text[at..].split_whitespace().next().unwrap().to_owned()
     };
@@ -326,19 +322,6 @@ fn wrong_usage_is_code_2() {
         ("--lock tas --writers 100000", "at most"),
     ] {
         let output = torture(line);
-        assert_eq!(output.status.code(), Some(2), "{line}");
-        assert!(
-            text(&output.stderr).contains(why),
-            "{line}: {}",
-            text(&output.stderr)
-        );
+        ended(&output, 2, line, &[why]);
     }
-}
-
-fn start(line: &str) -> Child {
-    command(line)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
 }

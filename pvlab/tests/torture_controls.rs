@@ -3,13 +3,15 @@
 
 #![allow(clippy::unwrap_used)] // A test fails by panicking.
 
+mod commands;
 mod machines;
 mod torturing;
 
+use commands::stdout;
 use machines::machines;
 use serde_json::Value;
 use std::time::{Duration, Instant};
-use torturing::{report, sum, text, torture};
+use torturing::{report, sum, torture};
 
 /// Without pauses, which would only make the tests longer.
 const STEADY: &str = "--stutter 0 --shuffle-interval 0";
@@ -34,7 +36,7 @@ fn every_broken_lock_is_caught_every_time() {
                 };
                 let begun = Instant::now();
                 let output = torture(&line);
-                let (text, took) = (text(&output.stdout), begun.elapsed());
+                let (text, took) = (stdout(&output), begun.elapsed());
                 assert_eq!(output.status.code(), Some(3), "{line}: {text}");
                 assert!(text.contains("\nEnd of test: FAILURE\n"), "{line}: {text}");
                 assert!(text.contains(says), "{line}: {text}");

@@ -5,7 +5,7 @@
 mod commands;
 mod machines;
 
-use commands::{command, pvlab, stderr};
+use commands::{command, ended, pvlab, stderr};
 use machines::machines;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -227,12 +227,7 @@ fn a_full_disk_is_reported() {
         .env("TMPDIR", temporary.path())
         .output()
         .unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(
-        stderr(&output).contains("No space left"),
-        "{}",
-        stderr(&output)
-    );
+    ended(&output, 1, "", &["No space left"]);
 }
 
 #[test]

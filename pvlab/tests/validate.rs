@@ -2,7 +2,7 @@
 
 mod commands;
 
-use commands::{pvlab, stderr};
+use commands::{ended, ended_in_a_line, pvlab, stderr};
 use serde_json::Value;
 
 #[test]
@@ -56,18 +56,7 @@ fn what_makes_no_sense_is_refused_in_one_line() {
         ),
     ] {
         let output = pvlab(line);
-        assert_eq!(output.status.code(), Some(2), "{line}: {}", stderr(&output));
-        assert_eq!(
-            stderr(&output).lines().count(),
-            1,
-            "{line}: {}",
-            stderr(&output)
-        );
-        assert!(
-            stderr(&output).contains(what),
-            "{line}: {}",
-            stderr(&output)
-        );
+        ended_in_a_line(&output, 2, line, &[what]);
     }
 }
 
@@ -93,6 +82,5 @@ fn a_file_is_a_machine() {
 
     std::fs::write(&file, "name = 1").unwrap();
     let output = pvlab(&format!("run --lock tas --machine sim:{}", file.display()));
-    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-    assert!(stderr(&output).contains("host.toml"), "{}", stderr(&output));
+    ended(&output, 2, "", &["host.toml"]);
 }

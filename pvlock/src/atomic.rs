@@ -4,6 +4,7 @@
 //! a simulator plugs in its own, which see every access.
 #![allow(unsafe_code)] // That they are atomics is for the implementer to promise.
 
+use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Something a CPU can wait on: a location with an atomic load.
@@ -65,23 +66,42 @@ pub trait ConstZero: Sized {
     const ZERO: Self;
 }
 
+impl<T> ConstZero for PhantomData<T> {
+    const ZERO: Self = Self;
+}
+
 /// A struct of a platform's atomics that is all zeros at first: made so at run time on any platform, and in a
-/// constant where the atomics can.
+/// constant where the atomics can. It may have other such parts, and a lock `wait` of any type.
 macro_rules! zeroed {
-    ($name:ident $([const $flag:ident: $of:ty])?: $($field:ident: $atomic:ident),+ $(,)?) => {
-        impl<P: $crate::Platform $(, const $flag: $of)?> Default for $name<P $(, $flag)?> {
+    (
+        $name:ident $([const $flag:ident: $of:ty])? $([type $variant:ident: $trait:path])? $([over $wait:ident])?:
+        $($field:ident: $atomic:ident),+ $(; $($part:ident: $type:ty),+)? $(,)?
+    ) => {
+        impl<P: $crate::Platform $(, const $flag: $of)? $(, $variant: $trait)? $(, $wait: $crate::RawLock)?> Default
+            for $name<P $(, $flag)? $(, $variant)? $(, $wait)?>
+        {
             fn default() -> Self {
                 #[allow(unused_imports)] // The atomics may be of either kind.
                 use $crate::{atomic::Atomic as _, word::LockWord as _};
-                Self { $($field: P::$atomic::new(0),)+ }
+                Self {
+                    $($field: P::$atomic::new(0),)+
+                    $($($part: <$type>::default(),)+)?
+                    $(wait: $wait::new(),)?
+                }
             }
         }
 
-        impl<P: $crate::Platform $(, const $flag: $of)?> $crate::atomic::ConstZero for $name<P $(, $flag)?>
+        impl<P: $crate::Platform $(, const $flag: $of)? $(, $variant: $trait)? $(, $wait: $crate::atomic::ConstZero)?>
+            $crate::atomic::ConstZero for $name<P $(, $flag)? $(, $variant)? $(, $wait)?>
         where
             $(P::$atomic: $crate::atomic::ConstZero,)+
+            $($($type: $crate::atomic::ConstZero,)+)?
         {
-            const ZERO: Self = Self { $($field: $crate::atomic::ConstZero::ZERO,)+ };
+            const ZERO: Self = Self {
+                $($field: $crate::atomic::ConstZero::ZERO,)+
+                $($($part: $crate::atomic::ConstZero::ZERO,)+)?
+                $(wait: $wait::ZERO,)?
+            };
         }
     };
 }

@@ -47,7 +47,7 @@
 //! | slow writer's wait          | Relaxed  | nothing: between it and the claim a reader in an interrupt can come and go, (0,1,0) -> (1,1,0) -> (0,1,0). Only the claim sees all that has happened. Linux had it the other way round until 2021, and readers overlapped with a writer. |
 //! | announcement, backing out   | Relaxed  | nothing: whoever sees them has to wait                |
 
-use crate::atomic::{ConstZero, Watch};
+use crate::atomic::{Watch, zeroed};
 use crate::event::LockEvent;
 use crate::registry::{Describe, high, low};
 use crate::trace::{How, TraceEvent};
@@ -210,10 +210,6 @@ impl<P: Platform, W: RawLock> TracedRw for RawQRwLock<P, W> {
         held
     }
 
-    fn try_fast(&self) -> bool {
-        self.word.load(Relaxed) == 0 && self.claim(0)
-    }
-
     #[inline(always)]
     fn release(&self) {
         // (*,w,0xff) -> (*,w,0). One byte: the others may change under it.
@@ -226,24 +222,7 @@ impl<P: Platform, W: RawLock> TracedRw for RawQRwLock<P, W> {
     }
 }
 
-impl<P: Platform, W: RawLock> Default for RawQRwLock<P, W> {
-    fn default() -> Self {
-        Self {
-            word: P::LockWord::new(0),
-            wait: W::new(),
-        }
-    }
-}
-
-impl<P: Platform, W: ConstZero> ConstZero for RawQRwLock<P, W>
-where
-    P::LockWord: ConstZero,
-{
-    const ZERO: Self = Self {
-        word: P::LockWord::ZERO,
-        wait: W::ZERO,
-    };
-}
+zeroed!(RawQRwLock[over W]: word: LockWord);
 
 /// Writes what both words of a queued reader-writer lock say, given the first one's fields.
 pub(crate) fn describe_fields(

@@ -28,7 +28,7 @@
 //! # Orderings
 //! As in [`crate::qrwlock`]. The announcement is Relaxed: the claim that follows acquires.
 
-use crate::atomic::{ConstZero, Watch};
+use crate::atomic::{Watch, zeroed};
 use crate::event::LockEvent;
 use crate::qrwlock::{describe_fields, take_turn, too_many_readers};
 use crate::registry::{Describe, high, low};
@@ -186,10 +186,6 @@ impl<P: Platform, W: RawLock> TracedRw for RawQRwLock2014<P, W> {
         held
     }
 
-    fn try_fast(&self) -> bool {
-        self.word.load(Relaxed) == 0 && self.claim(0)
-    }
-
     #[inline(always)]
     fn release(&self) {
         // (*,0xff) -> (*,0). One byte: readers may come and back out under it.
@@ -202,24 +198,7 @@ impl<P: Platform, W: RawLock> TracedRw for RawQRwLock2014<P, W> {
     }
 }
 
-impl<P: Platform, W: RawLock> Default for RawQRwLock2014<P, W> {
-    fn default() -> Self {
-        Self {
-            word: P::LockWord::new(0),
-            wait: W::new(),
-        }
-    }
-}
-
-impl<P: Platform, W: ConstZero> ConstZero for RawQRwLock2014<P, W>
-where
-    P::LockWord: ConstZero,
-{
-    const ZERO: Self = Self {
-        word: P::LockWord::ZERO,
-        wait: W::ZERO,
-    };
-}
+zeroed!(RawQRwLock2014[over W]: word: LockWord);
 
 pub(crate) fn describe(
     state: u64,

@@ -112,6 +112,14 @@ pub trait KillableRw: RawRwLock {
 #[repr(transparent)]
 pub struct WriteSide<L>(L);
 
+impl<L> WriteSide<L> {
+    /// The lock with both its sides.
+    #[inline(always)]
+    pub const fn whole(&self) -> &L {
+        &self.0
+    }
+}
+
 impl<L: RawRwLock> RawLock for WriteSide<L> {
     fn new() -> Self {
         Self(L::new())

@@ -51,29 +51,26 @@ impl<P: Platform> RawUnfairRwLock<P> {
             if word == MAX_READERS {
                 too_many_readers("rwlock");
             }
-            if self.claim_read() {
+            if claim_read(&self.word) {
                 return;
             }
         }
     }
+}
 
-    /// `n` -> `n + 1`, trying again as often as other readers come and go meanwhile.
-    #[inline(always)]
-    fn claim_read(&self) -> bool {
-        let mut word = self.word.load(Relaxed);
-        // Neither a writer, nor as many readers as can be: one comparison.
-        while word < MAX_READERS {
-            // Acquire pairs with the Release store in release().
-            match self
-                .word
-                .compare_exchange(word, word + READER, Acquire, Relaxed)
-            {
-                Ok(_) => return true,
-                Err(found) => word = found,
-            }
+/// `n` -> `n + 1`, trying again as often as other readers come and go meanwhile.
+#[inline(always)]
+pub(crate) fn claim_read<A: Atomic<u32>>(lock: &A) -> bool {
+    let mut word = lock.load(Relaxed);
+    // Neither a writer, nor as many readers as can be: one comparison.
+    while word < MAX_READERS {
+        // Acquire pairs with the Release store in release().
+        match lock.compare_exchange(word, word + READER, Acquire, Relaxed) {
+            Ok(_) => return true,
+            Err(found) => word = found,
         }
-        false
     }
+    false
 }
 
 impl<P: Platform> TracedRw for RawUnfairRwLock<P> {
@@ -82,14 +79,14 @@ impl<P: Platform> TracedRw for RawUnfairRwLock<P> {
 
     #[inline(always)]
     fn shared(&self) {
-        if !self.claim_read() {
+        if !claim_read(&self.word) {
             self.read_slow();
         }
     }
 
     #[inline(always)]
     fn try_shared(&self) -> bool {
-        self.claim_read()
+        claim_read(&self.word)
     }
 
     #[inline(always)]
@@ -110,14 +107,8 @@ impl<P: Platform> TracedRw for RawUnfairRwLock<P> {
     #[cold]
     #[inline(never)]
     fn slow(&self, (): ()) -> Held {
-        P::count(LockEvent::Contended, 1);
         retry::<P, _>(&self.word, || self.fast().is_ok());
         self.held(How::Stolen)
-    }
-
-    #[inline(always)]
-    fn try_fast(&self) -> bool {
-        self.word.load(Relaxed) == FREE && self.fast().is_ok()
     }
 
     #[inline(always)]

@@ -26,8 +26,9 @@ pub struct RawTas<P: Platform> {
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 
-/// Waits for the word to be free and tries `claim`, until that succeeds.
+/// An acquisition that has to wait: waits for the word to be free and tries `claim`, until that succeeds.
 pub(crate) fn retry<P: Platform, W: Watch<Value = u32>>(word: &W, claim: impl Fn() -> bool) {
+    P::count(LockEvent::Contended, 1);
     loop {
         // Relaxed: the exchange in `claim` is the acquisition.
         P::spin_until(word, Relaxed, |word| word == FREE);
@@ -51,7 +52,6 @@ impl<P: Platform> Traced for RawTas<P> {
     #[cold]
     #[inline(never)]
     fn slow(&self, (): ()) -> Held {
-        P::count(LockEvent::Contended, 1);
         retry::<P, _>(&self.word, || self.fast().is_ok());
         self.held(How::Stolen)
     }

@@ -60,7 +60,10 @@ pub trait Traced: Default + Send + Sync + 'static {
     fn slow(&self, seen: Self::Seen) -> Held;
 
     /// Acquires the lock if that needs no waiting, without a commitment to wait otherwise.
-    fn try_fast(&self) -> bool;
+    #[inline(always)]
+    fn try_fast(&self) -> bool {
+        !self.in_use() && self.fast().is_ok()
+    }
 
     /// Releases the lock, which this CPU holds.
     fn release(&self);
@@ -128,7 +131,10 @@ pub trait TracedRw: Default + Send + Sync + 'static {
     fn slow(&self, seen: Self::Seen) -> Held;
 
     /// Acquires the lock for writing if that needs no waiting, without a commitment to wait otherwise.
-    fn try_fast(&self) -> bool;
+    #[inline(always)]
+    fn try_fast(&self) -> bool {
+        !self.in_use() && self.fast().is_ok()
+    }
 
     /// Releases the lock, which this CPU holds for writing.
     fn release(&self);

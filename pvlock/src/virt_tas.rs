@@ -26,7 +26,6 @@
 
 use crate::Platform;
 use crate::atomic::{Watch, zeroed};
-use crate::event::LockEvent;
 use crate::qspinlock::{LOCKED_LANE, UNLOCKED, WORD_LOCKED};
 use crate::trace::How;
 use crate::traced::{Held, Traced};
@@ -58,14 +57,8 @@ impl<P: Platform> Traced for RawVirtTas<P> {
     #[cold]
     #[inline(never)]
     fn slow(&self, (): ()) -> Held {
-        P::count(LockEvent::Contended, 1);
         crate::tas::retry::<P, _>(&self.word, || self.fast().is_ok());
         self.held(How::Stolen)
-    }
-
-    #[inline(always)]
-    fn try_fast(&self) -> bool {
-        self.word.load(Relaxed) == FREE && self.fast().is_ok()
     }
 
     #[inline(always)]

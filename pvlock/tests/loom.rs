@@ -33,11 +33,14 @@
 
 #[path = "support/loom.rs"]
 mod machine;
+#[path = "support/loom_models.rs"]
+mod models;
 #[path = "loom/readers.rs"]
 mod readers;
 
 use loom::cell::UnsafeCell;
 use machine::{Explored, Loom, Mutation, U32, check, spawn};
+use models::{RACE, add_one, contend, report_of};
 use pvlock::LockEvent::*;
 use pvlock::LockKind::{
     self, Cna, Mcs, PpcQSpinLock, PpcSpinLock, QSpinLock, Tas, Ticket, VirtTas,
@@ -53,80 +56,51 @@ use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
-/// Two CPUs add to one plain variable under a lock, that many times each.
-fn contend<L: RawLock>(rounds: [u32; 2]) {
-    let shared = Arc::new((L::new(), UnsafeCell::new(0_u32)));
-    let work = |(lock, data): &(L, UnsafeCell<u32>), rounds| {
-        for _ in 0..rounds {
-            lock.lock();
-            // SAFETY: what the lock is for; loom reports it if not.
-            #[allow(unsafe_code)]
-            data.with_mut(|data| unsafe { *data += 1 });
-            lock.unlock();
-        }
-    };
-    let theirs = shared.clone();
-    let other = spawn(1, move || work(&theirs, rounds[1]));
-    work(&shared, rounds[0]);
-    other.join().unwrap();
-    // SAFETY: the other thread is gone.
-    #[allow(unsafe_code)]
-    let total = shared.1.with(|data| unsafe { *data });
-    assert_eq!(total, rounds[0] + rounds[1]);
-    assert!(!shared.0.is_locked());
-}
-
 /// As [`contend`] for the last of `N` locks, which CPU 0 holds all at once.
 fn contend_nested<L: RawLock, const N: usize>() {
     let shared = Arc::new((
         std::array::from_fn::<L, N, _>(|_| L::new()),
         UnsafeCell::new(0),
     ));
-    let add = |data: &UnsafeCell<u32>| {
-        // SAFETY: what the lock is for; loom reports it if not.
-        #[allow(unsafe_code)]
-        data.with_mut(|data| unsafe { *data += 1 });
-    };
     let theirs = shared.clone();
     let other = spawn(1, move || {
         theirs.0[N - 1].lock();
-        add(&theirs.1);
+        add_one(&theirs.1);
         theirs.0[N - 1].unlock();
     });
     shared.0.iter().for_each(L::lock);
-    add(&shared.1);
+    add_one(&shared.1);
     shared.0.iter().for_each(L::unlock);
     other.join().unwrap();
     assert!(!shared.0.iter().any(L::is_locked));
 }
 
-fn explore<L: RawLock>(rounds: [u32; 2], preemptions: Option<usize>) -> Explored {
+fn explore<L: RawLock>(rounds: [usize; 2], preemptions: Option<usize>) -> Explored {
     check(Mutation::None, preemptions, move || contend::<L>(rounds))
 }
 
 /// How loom reports `mutation`. Which must be made of a model that is sound without it.
 #[track_caller]
-fn found<L: RawLock>(mutation: Mutation, rounds: [u32; 2]) -> String {
+fn found<L: RawLock>(mutation: Mutation, rounds: [usize; 2]) -> String {
     report_of(move || check(mutation, Some(3), move || contend::<L>(rounds)))
 }
 
-/// How loom reports what `checks` finds.
+/// With each of these mutations two CPUs that take the lock once race.
 #[track_caller]
-fn report_of(checks: impl FnOnce() -> Explored + std::panic::UnwindSafe) -> String {
-    let panic = catch_unwind(checks).expect_err("the mutant survived");
-    let text = panic.downcast_ref::<String>().cloned();
-    text.unwrap_or_else(|| (*panic.downcast_ref::<&str>().unwrap()).into())
+fn race<L: RawLock>(mutations: &[Mutation]) {
+    for &mutation in mutations {
+        let text = found::<L>(mutation, [1, 1]);
+        assert!(text.contains(RACE), "{mutation:?}: {text}");
+    }
 }
 
-/// Two in the critical section, or the second without what the first wrote.
-const RACE: &str = "Causality violation";
 /// Somebody sleeps for ever.
 const DEADLOCK: &str = "deadlock";
 /// Somebody spins for ever.
 const LIVELOCK: &str = "exceeded maximum number of branches";
 
 struct Exclusion {
-    rounds: [u32; 2],
+    rounds: [usize; 2],
     preemptions: Option<usize>,
 }
 
@@ -169,7 +143,7 @@ fn mcs_without_a_node() {
     let explored = check(Mutation::None, None, || {
         contend_nested::<RawMcs<Loom>, 5>();
     });
-    assert!(explored.count(LockNoNode) > 0);
+    explored.saw(&[LockNoNode]);
 }
 
 #[test]
@@ -190,39 +164,32 @@ fn mcs_handoff() {
 #[test]
 fn ppc_spinlock() {
     let explored = explore::<RawPpcSpinLock<Loom>>([2, 1], Some(3));
-    assert!(explored.count(PpcYieldOwner) > 0);
-    for mutation in [Mutation::StoreRelease, Mutation::CompareAcquire] {
-        assert!(found::<RawPpcSpinLock<Loom>>(mutation, [1, 1]).contains(RACE));
-    }
+    explored.saw(&[PpcYieldOwner]);
+    race::<RawPpcSpinLock<Loom>>(&[Mutation::StoreRelease, Mutation::CompareAcquire]);
 }
 
 #[test]
 fn ppc_qspinlock() {
     let explored = explore::<RawPpcQSpinLock<Loom>>([2, 1], Some(3));
-    for event in [LockSlowpath, PpcSteal, PpcYieldOwner] {
-        assert!(explored.count(event) > 0, "{}", event.name());
-    }
-    for mutation in [Mutation::SubWordRelease, Mutation::WordAcquire] {
-        assert!(found::<RawPpcQSpinLock<Loom>>(mutation, [1, 1]).contains(RACE));
-    }
+    explored.saw(&[LockSlowpath, PpcSteal, PpcYieldOwner]);
+    race::<RawPpcQSpinLock<Loom>>(&[Mutation::SubWordRelease, Mutation::WordAcquire]);
 }
 
 #[test]
 fn qspinlock() {
     let explored = explore::<RawQSpinLock<Loom>>([2, 1], None);
-    assert!(explored.count(LockPending) > 0);
+    explored.saw(&[LockPending]);
     let explored = explore::<RawQSpinLock<Loom>>([2, 2], Some(4));
-    assert!(explored.count(LockSlowpath) > 0);
+    explored.saw(&[LockSlowpath]);
 }
 
 #[test]
 fn cna() {
     let explored = explore::<RawCna<Loom>>([2, 1], None);
-    assert!(explored.count(LockPending) > 0);
+    explored.saw(&[LockPending]);
     let explored = explore::<RawCna<Loom>>([2, 2], Some(3));
-    assert!(explored.count(LockSlowpath) > 0);
-    assert!(found::<RawCna<Loom>>(Mutation::SubWordRelease, [1, 1]).contains(RACE));
-    assert!(found::<RawCna<Loom>>(Mutation::WordAcquire, [1, 1]).contains(RACE));
+    explored.saw(&[LockSlowpath]);
+    race::<RawCna<Loom>>(&[Mutation::SubWordRelease, Mutation::WordAcquire]);
     for mutation in [Mutation::TailExchange, Mutation::StoreRelease] {
         assert!(found::<RawCna<Loom>>(mutation, [2, 2]).contains(LIVELOCK));
     }
@@ -231,7 +198,7 @@ fn cna() {
 #[test]
 fn pv_qspinlock() {
     let explored = explore::<RawPvQSpinLock<Loom>>([1, 1], None);
-    assert!(explored.count(PvLockStealing) > 0);
+    explored.saw(&[PvLockStealing]);
     // P5: the head found the lock free when it marked it, so its entry led to no kick.
     assert!(explored.count(PvHashHops) > explored.count(PvKickUnlock));
 }
@@ -239,9 +206,7 @@ fn pv_qspinlock() {
 #[test]
 fn pv_qspinlock_with_a_queue() {
     let explored = explore::<RawPvQSpinLock<Loom>>([2, 2], Some(3));
-    for event in [PvWaitHead, PvWaitNode, PvWaitAgain, PvLockStealing] {
-        assert!(explored.count(event) > 0, "{}", event.name());
-    }
+    explored.saw(&[PvWaitHead, PvWaitNode, PvWaitAgain, PvLockStealing]);
 }
 
 /// Both barriers are full fences here, which is what the heavy one makes of the light one. That each of them is
@@ -272,21 +237,21 @@ fn explore_pv<const FORM: u8>() {
 #[test]
 fn a_release_that_does_not_release_is_found() {
     let word = Mutation::SubWordRelease;
-    assert!(found::<RawTas<Loom>>(Mutation::StoreRelease, [1, 1]).contains(RACE));
-    assert!(found::<RawTicket<Loom>>(word, [1, 1]).contains(RACE));
-    assert!(found::<RawVirtTas<Loom>>(word, [1, 1]).contains(RACE));
-    assert!(found::<RawQSpinLock<Loom>>(word, [1, 1]).contains(RACE));
-    assert!(found::<RawPvQSpinLock<Loom>>(word, [1, 1]).contains(RACE));
-    assert!(found::<RawPvNext<Loom>>(word, [1, 1]).contains(RACE));
+    race::<RawTas<Loom>>(&[Mutation::StoreRelease]);
+    race::<RawTicket<Loom>>(&[word]);
+    race::<RawVirtTas<Loom>>(&[word]);
+    race::<RawQSpinLock<Loom>>(&[word]);
+    race::<RawPvQSpinLock<Loom>>(&[word]);
+    race::<RawPvNext<Loom>>(&[word]);
 }
 
 #[test]
 fn an_acquisition_that_does_not_acquire_is_found() {
     let word = Mutation::WordAcquire;
-    assert!(found::<RawVirtTas<Loom>>(word, [1, 1]).contains(RACE));
-    assert!(found::<RawTicket<Loom>>(word, [1, 1]).contains(RACE));
-    assert!(found::<RawQSpinLock<Loom>>(word, [1, 1]).contains(RACE));
-    assert!(found::<RawPvQSpinLock<Loom>>(word, [1, 1]).contains(RACE));
+    race::<RawVirtTas<Loom>>(&[word]);
+    race::<RawTicket<Loom>>(&[word]);
+    race::<RawQSpinLock<Loom>>(&[word]);
+    race::<RawPvQSpinLock<Loom>>(&[word]);
 }
 
 /// The node's own initialisation comes after the handoff and wipes it out.

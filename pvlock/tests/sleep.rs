@@ -63,6 +63,36 @@ fn sound(config: &Config) -> Outcome {
     run(config).unwrap_or_else(|failure| panic!("{failure}\nto replay: {config:?}"))
 }
 
+/// Runs it with a schedule by that seed.
+#[track_caller]
+fn sound_by(seed: u64, config: &Config) -> Outcome {
+    sound(&Config {
+        seed: Some(seed),
+        ..config.clone()
+    })
+}
+
+/// Runs it with `vcpu` away for long at its step `at`.
+#[track_caller]
+fn sound_without(vcpu: usize, at: u64, config: &Config) -> Outcome {
+    sound(&Config {
+        preempt: vec![(vcpu, at, LONG)],
+        ..config.clone()
+    })
+}
+
+/// Runs it with each of three vCPUs away at each of its steps in turn.
+#[track_caller]
+fn preempted_everywhere(config: &Config) {
+    for vcpu in 0..3 {
+        for at in 0.. {
+            if sound_without(vcpu, at, config).steps[vcpu] <= at {
+                break;
+            }
+        }
+    }
+}
+
 /// All patient, all impatient, and mixed.
 fn patience(config: Config) -> [Config; 3] {
     let vcpus = config.programs.len();
@@ -84,11 +114,7 @@ fn random_schedules() {
         for seed in 0..60 {
             let vcpus = 3 + usize::try_from(seed % 3).unwrap();
             for config in patience(mixed(kind, vcpus, 2)) {
-                let config = Config {
-                    seed: Some(seed),
-                    ..config
-                };
-                let outcome = sound(&config);
+                let outcome = sound_by(seed, &config);
                 let ops: usize = config.programs.iter().map(Vec::len).sum();
                 assert_eq!(outcome.entries.len(), ops);
                 slept += outcome.count(MutexSleep) + outcome.count(RwsemSleepWriter);
@@ -111,10 +137,7 @@ fn random_schedules_with_tries() {
             config.programs[0] = tries.repeat(4);
             config.programs.push(tries.repeat(4));
             for config in patience(config) {
-                sound(&Config {
-                    seed: Some(seed),
-                    ..config
-                });
+                sound_by(seed, &config);
             }
         }
     }
@@ -124,22 +147,9 @@ fn random_schedules_with_tries() {
 #[test]
 fn any_vcpu_preempted_at_any_step() {
     for kind in all() {
-        for config in patience(mixed(kind, 3, 1)) {
-            for vcpu in 0..3 {
-                for at in 0.. {
-                    let preempt = vec![(vcpu, at, LONG)];
-                    if sound(&Config {
-                        preempt,
-                        ..config.clone()
-                    })
-                    .steps[vcpu]
-                        <= at
-                    {
-                        break;
-                    }
-                }
-            }
-        }
+        patience(mixed(kind, 3, 1))
+            .iter()
+            .for_each(preempted_everywhere);
     }
 }
 
@@ -149,20 +159,7 @@ fn any_vcpu_preempted_unknown_to_the_others() {
     for kind in all() {
         let mut config = mixed(kind, 3, 1);
         config.preemption_is_known = false;
-        for vcpu in 0..3 {
-            for at in 0.. {
-                let preempt = vec![(vcpu, at, LONG)];
-                if sound(&Config {
-                    preempt,
-                    ..config.clone()
-                })
-                .steps[vcpu]
-                    <= at
-                {
-                    break;
-                }
-            }
-        }
+        preempted_everywhere(&config);
     }
 }
 
@@ -185,12 +182,9 @@ fn unfounded_wake_ups_are_harmless() {
         storm.wakes = (0..2000)
             .map(|at| (at, usize::try_from(at % 4).unwrap()))
             .collect();
-        (0..20).for_each(|seed| {
-            sound(&Config {
-                seed: Some(seed),
-                ..storm.clone()
-            });
-        });
+        for seed in 0..20 {
+            sound_by(seed, &storm);
+        }
     }
 }
 
@@ -215,9 +209,8 @@ fn a_writer_that_waits_is_handed_the_lock() {
             let mut programs = vec![vec![Op::Write(3); 150]; 3];
             programs.push(vec![Op::Pause(5), Op::Write(1)]);
             let mut config = config(kind, programs);
-            config.seed = Some(seed);
             config.impatient = vec![3];
-            let outcome = sound(&config);
+            let outcome = sound_by(seed, &config);
             let Some(overtakes) = overtakes_after_handoff(&outcome, 3) else {
                 continue;
             };
@@ -238,9 +231,8 @@ fn a_reader_that_waits_is_handed_the_lock() {
     for seed in 0..40 {
         let mut programs = vec![vec![Op::Write(3); 150]; 3];
         programs.push(vec![Op::Pause(5), Op::Read(1)]);
-        let mut config = config(Rwsem, programs);
-        config.seed = Some(seed);
-        let outcome = sound(&config);
+        let config = config(Rwsem, programs);
+        let outcome = sound_by(seed, &config);
         if let Some(overtakes) = overtakes_after_handoff(&outcome, 3) {
             handed += 1;
             assert!(overtakes <= 3, "seed {seed}: {overtakes} after the demand");
@@ -257,9 +249,8 @@ fn no_writer_waits_for_much_longer_than_the_bound() {
         let mut programs = vec![vec![Op::Write(3); 300]; 3];
         programs.push(vec![Op::Write(1)]);
         let mut config = config(Rwsem, programs);
-        config.seed = Some(seed);
         config.impatient = vec![3];
-        let waited = sound(&config).entry(3);
+        let waited = sound_by(seed, &config).entry(3);
         // A section of each, as long as such a schedule makes it, with what leads to it.
         assert!(waited < bound + 4 * 100, "seed {seed}: {waited} steps");
     }
@@ -308,11 +299,7 @@ fn a_downgrade_wakes_readers() {
         assert!(outcome.sharing >= 2, "{outcome:?}");
         assert_eq!(outcome.entries.last().unwrap().0, 3, "{outcome:?}");
         for at in 0..outcome.steps[0] {
-            let preempt = vec![(0, at, LONG)];
-            sound(&Config {
-                preempt,
-                ..config.clone()
-            });
+            sound_without(0, at, &config);
         }
     }
 }
@@ -339,22 +326,28 @@ fn readers_are_woken_in_batches() {
     }
 }
 
+/// vCPU 1 wants to write when vCPU 0 does so for `holds` steps, and loses its CPU, `away`, to others.
+fn behind_one_away(kind: LockKind, known: bool, holds: u32, away: (usize, u64, u64)) -> Outcome {
+    let programs = vec![
+        vec![Op::Write(holds)],
+        vec![Op::Pause(3), Op::Write(1)],
+        vec![Op::Pause(5000)],
+    ];
+    sound(&Config {
+        preemption_is_known: known,
+        preempt: vec![away],
+        ..config(kind, programs)
+    })
+}
+
 /// Scenario 3: a writer has taken the lock, and loses its CPU before it can say so. Nobody spins for as
 /// long as that.
 #[test]
 fn a_spinner_behind_a_writer_that_has_no_name_yet_gets_on() {
     for kind in all().filter(|&kind| kind != Mutex) {
         for known in [false, true] {
-            let programs = vec![
-                vec![Op::Write(1)],
-                vec![Op::Pause(3), Op::Write(1)],
-                vec![Op::Pause(5000)],
-            ];
-            let mut config = config(kind, programs);
-            config.preemption_is_known = known;
             // Its first step takes the lock, the second names it.
-            config.preempt = vec![(0, 1, 4000)];
-            let outcome = sound(&config);
+            let outcome = behind_one_away(kind, known, 1, (0, 1, 4000));
             assert!(outcome.count(RwsemSleepWriter) > 0, "{kind}: {outcome:?}");
             assert!(outcome.steps[1] < 250, "{kind}: {outcome:?}");
         }
@@ -395,17 +388,7 @@ fn a_spinner_behind_a_preempted_one_leaves() {
 #[test]
 fn nobody_spins_on_a_preempted_owner() {
     for kind in all() {
-        let steps = |preemption_is_known| {
-            let programs = vec![
-                vec![Op::Write(50)],
-                vec![Op::Pause(3), Op::Write(1)],
-                vec![Op::Pause(5000)],
-            ];
-            let mut config = config(kind, programs);
-            config.preemption_is_known = preemption_is_known;
-            config.preempt = vec![(0, 10, 2000)];
-            sound(&config).steps[1]
-        };
+        let steps = |known| behind_one_away(kind, known, 50, (0, 10, 2000)).steps[1];
         let (known, unknown) = (steps(true), steps(false));
         assert!(known < 200 && unknown > 500, "{kind}: {known} {unknown}");
     }
@@ -414,13 +397,7 @@ fn nobody_spins_on_a_preempted_owner() {
 #[test]
 fn equal_seeds_are_equal_runs() {
     for kind in all() {
-        let entries = |seed| {
-            sound(&Config {
-                seed: Some(seed),
-                ..mixed(kind, 4, 3)
-            })
-            .entries
-        };
+        let entries = |seed| sound_by(seed, &mixed(kind, 4, 3)).entries;
         assert_eq!(entries(7), entries(7));
         assert_ne!(entries(7), entries(8));
     }

@@ -33,18 +33,19 @@
 
 #[path = "support/loom.rs"]
 mod machine;
+#[path = "support/loom_models.rs"]
+mod models;
 
 use Side::{Downgrade, Read, Write};
 use loom::cell::UnsafeCell;
 use machine::{Explored, Loom, Mutation, check, impatient, spawn};
+use models::{Guarded, RACE, add_one, beside, contend, look, report_of};
 use pvlock::LockEvent::*;
 use pvlock::sleep::osq::Osq;
 use pvlock::sleep::rwsem_xadd::RawRwSemXadd;
 use pvlock::sleep::within::Within;
-use pvlock::{RawLock, RawRwLock, RawRwSem, RawSleepMutex, RawTicket};
-use std::panic::catch_unwind;
+use pvlock::{RawRwLock, RawRwSem, RawSleepMutex, RawTicket};
 use std::rc::Rc;
-use std::sync::Arc;
 
 type Wait = RawTicket<Within<Loom>>;
 type Mutex = RawSleepMutex<Loom, Wait>;
@@ -52,34 +53,11 @@ type RwSem = RawRwSem<Loom, Wait>;
 type Xadd<const RSPIN: bool, const RESPIN: bool> =
     RawRwSemXadd<Loom, false, false, RSPIN, RESPIN, Wait>;
 
-/// Two in the critical section, or the second without what the first wrote.
-const RACE: &str = "Causality violation";
-
-#[allow(unsafe_code)]
-fn add_one(data: &UnsafeCell<usize>) {
-    // SAFETY: what the lock is for; loom reports it if not.
-    data.with_mut(|data| unsafe { *data += 1 });
-}
-
-#[allow(unsafe_code)]
-fn look(data: &UnsafeCell<usize>) -> usize {
-    // SAFETY: as in add_one().
-    data.with(|data| unsafe { *data })
-}
-
-/// How loom reports what `checks` finds.
-#[track_caller]
-fn report_of(checks: impl FnOnce() -> Explored + std::panic::UnwindSafe) -> String {
-    let panic = catch_unwind(checks).expect_err("the mutant survived");
-    let text = panic.downcast_ref::<String>().cloned();
-    text.unwrap_or_else(|| (*panic.downcast_ref::<&str>().unwrap()).into())
-}
-
 /// `cpus` spinners, each of which adds to a plain variable if it gets to the head of the queue.
 fn spinners(cpus: u32) {
     // Loom runs all threads on one of the system's.
-    let shared = Rc::new((Osq::<Loom>::default(), UnsafeCell::new(0_usize)));
-    let work = |(osq, data): &(Osq<Loom>, UnsafeCell<usize>)| {
+    let shared = Rc::new((Osq::<Loom>::default(), UnsafeCell::new(0)));
+    let work = |(osq, data): &Guarded<Osq<Loom>>| {
         if osq.lock() {
             add_one(data);
             osq.unlock();
@@ -126,38 +104,20 @@ fn osq_orderings() {
     }
 }
 
-/// Two CPUs add to one plain variable under a lock, that many times each.
-fn contend<L: RawLock>(rounds: [usize; 2]) {
-    let shared = Arc::new((L::new(), UnsafeCell::new(0_usize)));
-    let work = |(lock, data): &(L, UnsafeCell<usize>), rounds| {
-        for _ in 0..rounds {
-            lock.lock();
-            add_one(data);
-            lock.unlock();
-        }
-    };
-    let theirs = shared.clone();
-    let other = spawn(1, move || work(&theirs, rounds[1]));
-    work(&shared, rounds[0]);
-    other.join().unwrap();
-    assert_eq!(look(&shared.1), rounds[0] + rounds[1]);
-    assert!(!shared.0.is_locked());
-}
-
 #[test]
 fn mutex() {
     impatient(false);
     let explored = check(Mutation::None, None, || contend::<Mutex>([1, 1]));
-    assert!(explored.count(MutexOptLock) > 0);
+    explored.saw(&[MutexOptLock]);
 }
 
 #[test]
 fn mutex_that_sleeps() {
     impatient(true);
     let explored = check(Mutation::None, Some(3), || contend::<Mutex>([1, 1]));
-    assert!(explored.count(MutexSleep) > 0 && explored.count(MutexWake) > 0);
+    explored.saw(&[MutexSleep, MutexWake]);
     let explored = check(Mutation::None, Some(2), || contend::<Mutex>([2, 2]));
-    assert!(explored.count(MutexHandoff) > 0);
+    explored.saw(&[MutexHandoff]);
 }
 
 /// That handing over releases is not shown: here the waiter that is given the lock is always woken for
@@ -197,8 +157,7 @@ impl Subject for RwSem {
 impl<const RSPIN: bool, const RESPIN: bool> Subject for Xadd<RSPIN, RESPIN> {}
 
 fn share<L: Subject>(sides: [Sides; 2]) {
-    let shared = Arc::new((L::new(), UnsafeCell::new(0_usize)));
-    let work = |(lock, data): &(L, UnsafeCell<usize>), sides: Sides| {
+    let work = |(lock, data): &Guarded<L>, sides: Sides| {
         for side in sides {
             if *side == Read {
                 lock.read();
@@ -220,10 +179,7 @@ fn share<L: Subject>(sides: [Sides; 2]) {
             }
         }
     };
-    let theirs = shared.clone();
-    let other = spawn(1, move || work(&theirs, sides[1]));
-    work(&shared, sides[0]);
-    other.join().unwrap();
+    let shared = beside(L::new(), 1, work, sides);
     let writes = |sides: Sides| sides.iter().filter(|side| **side != Read).count();
     assert_eq!(look(&shared.1), sides.map(writes).iter().sum());
     assert!(!shared.0.is_locked(), "somebody is left in the lock");
@@ -239,23 +195,23 @@ fn explore<L: Subject>(patience: bool, sides: [Sides; 2], preemptions: usize) ->
 #[test]
 fn rwsem() {
     let explored = explore::<RwSem>(true, [&[Write], &[Write]], 3);
-    assert!(explored.count(RwsemOptLock) > 0);
+    explored.saw(&[RwsemOptLock]);
     let explored = explore::<RwSem>(true, [&[Write], &[Read]], 3);
-    assert!(explored.count(RwsemRlock) > 0 && explored.count(RwsemRlockFast) > 0);
+    explored.saw(&[RwsemRlock, RwsemRlockFast]);
 }
 
 #[test]
 fn rwsem_that_sleeps() {
     let explored = explore::<RwSem>(false, [&[Write], &[Write]], 3);
-    assert!(explored.count(RwsemSleepWriter) > 0 && explored.count(RwsemWakeWriter) > 0);
+    explored.saw(&[RwsemSleepWriter, RwsemWakeWriter]);
     let explored = explore::<RwSem>(false, [&[Write], &[Read, Write]], 3);
-    assert!(explored.count(RwsemSleepReader) > 0 && explored.count(RwsemWakeReader) > 0);
+    explored.saw(&[RwsemSleepReader, RwsemWakeReader]);
 }
 
 #[test]
 fn rwsem_downgraded() {
     let explored = explore::<RwSem>(false, [&[Downgrade], &[Read]], 3);
-    assert!(explored.count(RwsemSleepReader) > 0);
+    explored.saw(&[RwsemSleepReader]);
     explore::<RwSem>(false, [&[Downgrade], &[Write]], 3);
 }
 
@@ -272,8 +228,8 @@ fn rwsem_a_reader_in_by_a_mere_load() {
     assert!(text.contains(RACE), "{text}");
 }
 
-#[test]
-fn rwsem_orderings() {
+/// What the orderings of a semaphore's count are for.
+fn orderings<L: Subject>() {
     for mutation in [
         Mutation::CompareAcquire,
         Mutation::AddRelease,
@@ -282,7 +238,7 @@ fn rwsem_orderings() {
         impatient(false);
         let text = report_of(move || {
             check(mutation, Some(3), || {
-                share::<RwSem>([&[Write, Write], &[Read, Write]]);
+                share::<L>([&[Write, Write], &[Read, Write]]);
             })
         });
         assert!(text.contains(RACE), "{mutation:?}: {text}");
@@ -290,36 +246,29 @@ fn rwsem_orderings() {
 }
 
 #[test]
+fn rwsem_orderings() {
+    orderings::<RwSem>();
+}
+
+#[test]
 fn rwsem_xadd() {
     let explored = explore::<Xadd<false, false>>(true, [&[Write], &[Write]], 3);
-    assert!(explored.count(RwsemOptLock) > 0);
+    explored.saw(&[RwsemOptLock]);
     let explored = explore::<Xadd<false, false>>(true, [&[Write], &[Read]], 3);
-    assert!(explored.count(RwsemSleepReader) > 0);
+    explored.saw(&[RwsemSleepReader]);
     let explored = explore::<Xadd<true, true>>(true, [&[Write], &[Read]], 3);
-    assert!(explored.count(RwsemOptRlock) > 0);
+    explored.saw(&[RwsemOptRlock]);
 }
 
 #[test]
 fn rwsem_xadd_that_sleeps() {
     let explored = explore::<Xadd<false, false>>(false, [&[Write], &[Write]], 3);
-    assert!(explored.count(RwsemSleepWriter) > 0 && explored.count(RwsemWakeWriter) > 0);
+    explored.saw(&[RwsemSleepWriter, RwsemWakeWriter]);
     explore::<Xadd<false, false>>(false, [&[Write], &[Read, Write]], 4);
     explore::<Xadd<true, true>>(false, [&[Write], &[Read, Write]], 4);
 }
 
 #[test]
 fn rwsem_xadd_orderings() {
-    for mutation in [
-        Mutation::CompareAcquire,
-        Mutation::AddRelease,
-        Mutation::AddAcquire,
-    ] {
-        impatient(false);
-        let text = report_of(move || {
-            check(mutation, Some(3), || {
-                share::<Xadd<false, false>>([&[Write, Write], &[Read, Write]]);
-            })
-        });
-        assert!(text.contains(RACE), "{mutation:?}: {text}");
-    }
+    orderings::<Xadd<false, false>>();
 }

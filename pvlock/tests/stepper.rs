@@ -111,17 +111,27 @@ fn sound<W: LockWord>(config: &Config) -> Outcome {
 fn preempted_everywhere<W: LockWord>(config: &Config, vcpu: usize, mut also: impl FnMut(Outcome)) {
     for at in 0.. {
         let mut config = config.clone();
-        config.preempt.push(Preempt {
-            vcpu,
-            at,
-            steps: LONG,
-        });
+        config.preempt(vcpu, at, LONG);
         let outcome = sound::<W>(&config);
         let over = outcome.steps[vcpu] <= at;
         also(outcome);
         if over {
             return;
         }
+    }
+}
+
+/// As [`preempted_everywhere`] for `second`, with `first` descheduled at one of the steps `ats` besides.
+fn both_preempted<W: LockWord>(
+    config: &Config,
+    (first, second): (usize, usize),
+    ats: impl IntoIterator<Item = u64>,
+    mut also: impl FnMut(Outcome),
+) {
+    for at in ats {
+        let mut config = config.clone();
+        config.preempt(first, at, LONG);
+        preempted_everywhere::<W>(&config, second, &mut also);
     }
 }
 
@@ -176,16 +186,9 @@ fn r1_r2_r3_any_vcpu_preempted_at_any_step() {
 
 #[test]
 fn r1_r3_two_vcpus_preempted_at_any_two_steps() {
-    for (first, second) in [(0, 1), (1, 2), (2, 0)] {
-        for at in 0..16 {
-            let mut config = Config::new(QSpinLock, 3, 1);
-            config.preempt.push(Preempt {
-                vcpu: first,
-                at,
-                steps: LONG,
-            });
-            preempted_everywhere::<Coarse>(&config, second, |_| ());
-        }
+    let config = Config::new(QSpinLock, 3, 1);
+    for pair in [(0, 1), (1, 2), (2, 0)] {
+        both_preempted::<Coarse>(&config, pair, 0..16, |_| ());
     }
 }
 
@@ -197,20 +200,13 @@ fn p1_p2_p3_p6_no_wake_up_is_lost() {
 
 fn no_wake_up_is_lost(kind: LockKind) {
     let (mut heads, mut nodes, mut early) = (0, 0, 0);
-    for holder_at in [HOLDS, HOLDS + 1] {
-        for vcpu in 0..4 {
-            let mut config = Config::new(kind, 4, 2);
-            config.preempt.push(Preempt {
-                vcpu: 0,
-                at: holder_at,
-                steps: LONG,
-            });
-            preempted_everywhere::<Coarse>(&config, vcpu, |outcome| {
-                heads += outcome.count(PvWaitHead);
-                nodes += outcome.count(PvWaitNode);
-                early += outcome.count(PvWaitEarly);
-            });
-        }
+    for vcpu in 0..4 {
+        let config = Config::new(kind, 4, 2);
+        both_preempted::<Coarse>(&config, (0, vcpu), [HOLDS, HOLDS + 1], |outcome| {
+            heads += outcome.count(PvWaitHead);
+            nodes += outcome.count(PvWaitNode);
+            early += outcome.count(PvWaitEarly);
+        });
     }
     assert!(
         heads > 0 && nodes > 0 && early > 0,
@@ -225,22 +221,14 @@ fn p1_p4_p5_p7_two_vcpus_preempted_at_any_two_steps() {
 
 fn two_vcpus_preempted_at_any_two_steps(kind: LockKind) {
     let (mut thefts, mut found_free) = (0, 0);
-    for (first, second) in [(0, 1), (1, 2), (2, 0)] {
-        for at in 0..20 {
-            let mut config = Config::new(kind, 3, 1);
-            config.preempt.push(Preempt {
-                vcpu: first,
-                at,
-                steps: LONG,
-            });
-            preempted_everywhere::<Coarse>(&config, second, |outcome| {
-                thefts += outcome.overtakes;
-                // One lock, so every insertion takes one hop; those without kick were P5.
-                found_free += outcome
-                    .count(PvHashHops)
-                    .saturating_sub(outcome.count(PvKickUnlock));
-            });
-        }
+    for pair in [(0, 1), (1, 2), (2, 0)] {
+        both_preempted::<Coarse>(&Config::new(kind, 3, 1), pair, 0..20, |outcome| {
+            thefts += outcome.overtakes;
+            // One lock, so every insertion takes one hop; those without kick were P5.
+            found_free += outcome
+                .count(PvHashHops)
+                .saturating_sub(outcome.count(PvKickUnlock));
+        });
     }
     assert!(thefts > 0, "nobody stole the lock from a sleeping queue");
     assert!(
@@ -256,11 +244,7 @@ fn p8_p9_unfounded_kicks_are_harmless() {
 
 fn unfounded_kicks_are_harmless(kind: LockKind) {
     let mut config = Config::new(kind, 3, 2);
-    config.preempt.push(Preempt {
-        vcpu: 0,
-        at: HOLDS,
-        steps: LONG,
-    });
+    config.preempt(0, HOLDS, LONG);
     let total: u64 = sound::<Coarse>(&config).steps.iter().sum();
     let (mut spurious, mut again) = (0, 0);
     for at in 0..total {
@@ -286,6 +270,28 @@ fn p8_kicks_in_a_storm_are_harmless() {
     }
 }
 
+/// Runs `config` with an interrupt of vCPU 0 that takes lock 1, at each of its steps in turn, with a holder that is
+/// away meanwhile and with none.
+fn interrupted_everywhere(mut config: Config) {
+    for holder_at in [HOLDS, u64::MAX] {
+        config.preempt = vec![Preempt {
+            vcpu: 1,
+            at: holder_at,
+            steps: LONG,
+        }];
+        for at in 0.. {
+            config.interrupts = vec![Interrupt {
+                vcpu: 0,
+                when: When::Step(at),
+                lock: 1,
+            }];
+            if sound::<Coarse>(&config).interrupts == 0 {
+                break;
+            }
+        }
+    }
+}
+
 /// An interrupt at each step of a vCPU takes a lock that others also use.
 #[test]
 fn r4_interrupts_at_any_step() {
@@ -294,23 +300,7 @@ fn r4_interrupts_at_any_step() {
         config.locks = 2;
         config.programs[1] = [section(0, 1), section(1, 1), section(0, 1)].concat();
         config.programs[2] = [section(1, 1), section(0, 1), section(1, 1)].concat();
-        for holder_at in [HOLDS, u64::MAX] {
-            config.preempt = vec![Preempt {
-                vcpu: 1,
-                at: holder_at,
-                steps: LONG,
-            }];
-            for at in 0.. {
-                config.interrupts = vec![Interrupt {
-                    vcpu: 0,
-                    when: When::Step(at),
-                    lock: 1,
-                }];
-                if sound::<Coarse>(&config).interrupts == 0 {
-                    break;
-                }
-            }
-        }
+        interrupted_everywhere(config);
     }
 }
 

@@ -8,7 +8,7 @@
 use crate::engine::Use;
 use crate::executing::access;
 use pvlock::atomic::{Atomic, ConstZero, Watch};
-use pvlock::word::{Field, LockWord};
+use pvlock::word::{Field, Parts};
 use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -107,61 +107,19 @@ atomic!(
     U64, AtomicU64, u64
 );
 
-/// A lock word, whose bytes and halves can be used alone.
-#[derive(Debug, Default)]
-#[repr(transparent)]
-pub(crate) struct Word(U32);
-
-impl Watch for Word {
-    type Value = u32;
-
-    #[inline(always)]
-    fn load(&self, order: Ordering) -> u32 {
-        self.0.load(order)
-    }
-}
-
-impl ConstZero for Word {
-    const ZERO: Self = Self(U32::ZERO);
-}
-
 #[allow(unsafe_code)] // For the promise below.
 // SAFETY: as above; parts are put into the word as it is at that moment.
-unsafe impl LockWord for Word {
-    fn new(value: u32) -> Self {
-        Self(U32::new(value))
-    }
-
-    #[inline(always)]
-    fn compare_exchange(
-        &self,
-        current: u32,
-        new: u32,
-        success: Ordering,
-        failure: Ordering,
-    ) -> Result<u32, u32> {
-        self.0.compare_exchange(current, new, success, failure)
-    }
-
-    #[inline(always)]
-    fn fetch_add(&self, value: u32, order: Ordering) -> u32 {
-        self.0.fetch_add(value, order)
-    }
-
-    fn fetch_set_bit(&self, bit: u32, order: Ordering) -> u32 {
-        self.0.fetch_or(1 << bit, order)
-    }
-
-    fn store_field(&self, field: Field, value: u32, _order: Ordering) {
-        let cell = self.0.used(Use::Store);
+unsafe impl Parts for U32 {
+    fn store_part(&self, field: Field, value: u32, _order: Ordering) {
+        let cell = self.used(Use::Store);
         cell.store(field.put(cell.load(RELAXED), value), RELAXED);
     }
 
-    fn swap_field(&self, field: Field, value: u32, _order: Ordering) -> u32 {
-        field.get(self.0.modify(|word| field.put(word, value)))
+    fn swap_part(&self, field: Field, value: u32, _order: Ordering) -> u32 {
+        field.get(self.modify(|word| field.put(word, value)))
     }
 
-    fn compare_exchange_field(
+    fn compare_exchange_part(
         &self,
         field: Field,
         current: u32,
@@ -169,7 +127,7 @@ unsafe impl LockWord for Word {
         _success: Ordering,
         _failure: Ordering,
     ) -> Result<u32, u32> {
-        let old = self.0.modify(|word| {
+        let old = self.modify(|word| {
             if field.get(word) == current {
                 field.put(word, new)
             } else {

@@ -18,6 +18,7 @@ use pvlock::LockKind;
 use pvlock::atomic::Watch;
 use pvlock::pv_hash::HashSlot;
 use pvlock::wait::Waiter;
+use pvlock::word::PortableWord;
 use pvlock::{LockEvent, PerCpu, Platform, TraceEvent};
 use std::sync::atomic::Ordering;
 
@@ -50,7 +51,7 @@ impl<const TRACE: bool> Simulated<TRACE> {
 unsafe impl<const TRACE: bool> Platform for Simulated<TRACE> {
     type U32 = crate::atomics::U32;
     type U64 = crate::atomics::U64;
-    type LockWord = crate::atomics::Word;
+    type LockWord = PortableWord<crate::atomics::U32>;
 
     // As on the machines of this kind that it stands for.
     const PENDING_LOOPS: u32 = 512;

@@ -5,8 +5,8 @@
 
 mod support;
 
-use abi::{Counter, Params, VcpuState, Workload, phase};
-use guest::workload::conformance::SLOTS;
+use abi::{Counter, Params, VcpuState, phase};
+use guest::workload::conformance;
 use pvlock::conformance::inconsistency;
 use pvlock::{LockEvent, LockKind};
 use sim::{Said, Spec, presets};
@@ -30,15 +30,8 @@ fn conform(lock: LockKind, rounds: u64, seed: u64, cpus: &[Vec<usize>]) -> Resul
     let vcpus = cpus.len();
     let params = Params {
         vcpus: vcpus as u64,
-        workload: Workload::Conformance as u64,
-        lock_kind: lock.id().into(),
-        locks: SLOTS,
-        iterations: rounds,
-        // Short, so that waiters of halting locks do halt.
-        spin_threshold: 200,
-        numa_nodes: 2,
         tsc_khz: 1_000_000,
-        ..Params::default()
+        ..conformance::params(lock, rounds)
     };
     let mut lab = Lab::new(&machine(), seed, params, cpus);
     lab.sim.run_until(MS);

@@ -196,20 +196,13 @@ struct Nothing<const SHARED: bool>;
 
 impl<const SHARED: bool> Subject for Nothing<SHARED> {
     const SHARED: bool = SHARED;
+    type Lock = ();
 
-    fn new() -> Self {
-        Self
-    }
-
-    #[inline(always)]
-    fn lock(&self) {}
+    fn new() {}
 
     #[inline(always)]
-    fn unlock(&self) {}
+    fn acquire((): &(), _: bool) {}
 
     #[inline(always)]
-    fn read(&self) {}
-
-    #[inline(always)]
-    fn read_unlock(&self) {}
+    fn release((): &(), _: bool) {}
 }

@@ -6,35 +6,77 @@
 
 use super::check::Inside;
 use super::lengths::Outside;
-use super::subject::{self, Subject};
+use super::subject::{self, Subject, Visitor};
 use super::{alone, current_phase, start_and, wait_for_stop};
 use crate::machine::VcpuAreaExt as _;
 use crate::task::{self, Body};
 use crate::{Machine, machine, work};
 use abi::{Counter, Data, LockSlot, Params, TaskArea, VcpuArea, flags, phase};
+use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A task lets others run, if it has had its slice, after so many operations. Looking at the clock after
 /// each would cost more than many an operation.
 const GIVE_WAY_EVERY: u64 = 16;
 
-/// The locks of this workload, new.
-pub(super) fn locks<S: Subject>(
+/// A microbenchmark.
+pub(super) trait Bench<M: Machine>: Sized {
+    /// Whether it can read. Where not, there is no code for it.
+    const READS: bool = false;
+
+    /// Makes what lies in the slots of locks.
+    fn construct<S: Subject>(slots: &'static [LockSlot], params: &'static Params) {
+        subject::construct_all::<S>(slots, params);
+    }
+
+    /// What each task does that takes part.
+    fn work<S: Subject>(member: Member, slots: &'static [LockSlot]);
+}
+
+/// Runs `B` on this vCPU with the lock named in `params`.
+pub(super) fn run<M: Machine, B: Bench<M>>(vcpu: &'static VcpuArea, params: &'static Params) {
+    let tasks = Tasks::<B> {
+        vcpu,
+        params,
+        bench: PhantomData,
+    };
+    if B::READS {
+        subject::visit::<M, _>(params, tasks);
+    } else {
+        subject::visit_exclusive::<M, _>(params, tasks);
+    }
+}
+
+/// All tasks of a vCPU, which do the work of `B`.
+struct Tasks<B> {
     vcpu: &'static VcpuArea,
     params: &'static Params,
-) -> &'static [LockSlot] {
-    let slots = machine::deref_slice(vcpu.locks, params.locks);
-    if vcpu.cpu == 0 {
-        slots
-            .iter()
-            .for_each(|slot| subject::construct::<S>(slot, params.data()));
+    bench: PhantomData<B>,
+}
+
+impl<M: Machine, B: Bench<M>> Visitor<M> for Tasks<B> {
+    fn visit<S: Subject>(self) {
+        let Self { vcpu, params, .. } = self;
+        if vcpu.cpu == 0 {
+            B::construct::<S>(machine::deref_slice(vcpu.locks, params.locks), params);
+        }
+        run_all::<M, OneTask<B, S>>(vcpu, params);
     }
-    slots
+}
+
+struct OneTask<B, S>(PhantomData<(B, S)>);
+
+impl<M: Machine, B: Bench<M>, S: Subject> Body<M> for OneTask<B, S> {
+    fn run(vcpu: &'static VcpuArea, area: &'static TaskArea) {
+        if let Some(member) = Member::join::<M>(vcpu, area) {
+            let slots = machine::deref_slice(vcpu.locks, member.params.locks);
+            B::work::<S>(member, slots);
+        }
+    }
 }
 
 /// Runs `B` in every task of this vCPU, from the start signal to the end of all.
-pub(super) fn run<M: Machine, B: Body<M>>(vcpu: &'static VcpuArea) {
-    let params = &vcpu.header().params;
+fn run_all<M: Machine, B: Body<M>>(vcpu: &'static VcpuArea, params: &'static Params) {
     start_and::<M>(vcpu, || alone::calibrate_section::<M>(vcpu, params));
     task::run::<M, B>();
     if current_phase(vcpu) != phase::STOP {
@@ -66,10 +108,7 @@ pub(super) struct Member {
 impl Member {
     /// The executing task, if it takes part: the first [`Params::threads`] do, where every vCPU's
     /// first comes before any vCPU's second.
-    pub(super) fn join<M: Machine>(
-        vcpu: &'static VcpuArea,
-        area: &'static TaskArea,
-    ) -> Option<Self> {
+    fn join<M: Machine>(vcpu: &'static VcpuArea, area: &'static TaskArea) -> Option<Self> {
         let params = &vcpu.header().params;
         let task = M::task();
         let rank = u64::from(task % vcpu.run_queue.per_vcpu) * params.vcpus + u64::from(vcpu.cpu);
@@ -152,18 +191,14 @@ impl Member {
             data,
             ..
         } = *self;
-        let lock: &S = subject::lock_of(slot);
+        let lock = subject::lock_of::<S>(slot);
         let read = S::SHARED && read;
         let asked = if self.timed { M::now() } else { 0 };
         if self.timed {
             // The lowest bit says of which kind the wait is.
             area.wait_since.store(asked & !1 | u64::from(read), Relaxed);
         }
-        if read {
-            lock.read();
-        } else {
-            lock.lock();
-        }
+        S::acquire(lock, read);
         let got = if self.timed { M::now() } else { 0 };
         if self.timed {
             area.wait_since.store(0, Relaxed);
@@ -171,11 +206,7 @@ impl Member {
         let check = Inside::enter::<M>(slot, data, me, read);
         let result = inside();
         let alone = check.leave(me);
-        if read {
-            lock.read_unlock();
-        } else {
-            lock.unlock();
-        }
+        S::release(lock, read);
         // Figures are noted after the release: nobody waits for that.
         if self.timed {
             let longest = if read {

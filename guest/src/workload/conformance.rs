@@ -10,11 +10,11 @@ use crate::machine::Lock as _;
 use crate::machine::VcpuAreaExt as _;
 use crate::task::{self, Body};
 use crate::{Machine, machine};
-use abi::{Counter, LockSlot, Params, TaskArea, VcpuArea};
+use abi::{Counter, LockSlot, Params, TaskArea, VcpuArea, Workload};
 use core::marker::PhantomData;
 use pvlock::conformance::{Breach, Guarded, Kept, Killing, Meeting, SITES, Site, Suite};
 use pvlock::registry::SemVisitor;
-use pvlock::{Downgrade, KillableRw, LockVisitor, RawLock, RawRwLock, RwLockVisitor};
+use pvlock::{Downgrade, KillableRw, LockKind, LockVisitor, RawLock, RawRwLock, RwLockVisitor};
 
 /// Lock slots that the suite needs: locks, what they guard, the meeting, and others to be held, once for the lock as such,
 /// once for its read side, and once for what only semaphores can.
@@ -23,6 +23,20 @@ pub const SLOTS: u64 = 3 * PART as u64;
 const PART: usize = 2 * SITES + 1 + KEPT;
 /// Slots of locks whose holders keep nodes; vCPUs share them.
 const KEPT: usize = 4;
+
+/// What a run of the suite asks for.
+pub fn params(lock: LockKind, rounds: u64) -> Params {
+    Params {
+        workload: Workload::Conformance as u64,
+        lock_kind: lock.id().into(),
+        locks: SLOTS,
+        iterations: rounds,
+        // Short, so that waiters of halting locks do halt.
+        spin_threshold: 200,
+        numa_nodes: 2,
+        ..Params::default()
+    }
+}
 
 /// Runs the workload on this vCPU with the lock named in `params`.
 pub(super) fn run<M: Machine>(vcpu: &'static VcpuArea, params: &'static Params) {

@@ -4,13 +4,11 @@
 //! the futex's hash bucket, compares, releases, and fails (EAGAIN in Linux). There are as many buckets
 //! as [`Params::locks`], a power of two, so few tasks ever meet.
 
-use super::bench::{self, Member};
-use super::subject::{self, Subject, Visitor};
-use crate::task::Body;
-use crate::{Machine, machine};
-use abi::{Counter, LockSlot, Params, TaskArea, VcpuArea};
+use super::bench::{self, Bench, Member};
+use super::subject::Subject;
+use crate::Machine;
+use abi::{Counter, LockSlot, Params, VcpuArea};
 use core::hint::black_box;
-use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Futexes of each task.
@@ -24,29 +22,13 @@ pub(super) fn run<M: Machine>(vcpu: &'static VcpuArea, params: &'static Params) 
         params.locks.is_power_of_two(),
         "the number of hash buckets is a power of two"
     );
-    subject::visit_exclusive::<M, _>(params, FutexHash { vcpu, params });
+    bench::run::<M, FutexHash>(vcpu, params);
 }
 
-struct FutexHash {
-    vcpu: &'static VcpuArea,
-    params: &'static Params,
-}
+struct FutexHash;
 
-impl<M: Machine> Visitor<M> for FutexHash {
-    fn visit<S: Subject>(self) {
-        bench::locks::<S>(self.vcpu, self.params);
-        bench::run::<M, Waits<S>>(self.vcpu);
-    }
-}
-
-struct Waits<S>(PhantomData<S>);
-
-impl<M: Machine, S: Subject> Body<M> for Waits<S> {
-    fn run(vcpu: &'static VcpuArea, area: &'static TaskArea) {
-        let Some(mut member) = Member::join::<M>(vcpu, area) else {
-            return;
-        };
-        let buckets: &[LockSlot] = machine::deref_slice(vcpu.locks, member.params.locks);
+impl<M: Machine> Bench<M> for FutexHash {
+    fn work<S: Subject>(mut member: Member, buckets: &'static [LockSlot]) {
         let futexes: [AtomicU32; FUTEXES] = [const { AtomicU32::new(0) }; FUTEXES];
         let mut next = 0;
         while member.goes_on::<M>() {
@@ -55,7 +37,7 @@ impl<M: Machine, S: Subject> Body<M> for Waits<S> {
             let found = member.locked::<M, S, _>(bucket, false, || futexes[next].load(Relaxed));
             if found == expected {
                 // Nobody wrote that: this would be a wait for ever.
-                vcpu.count(Counter::Violations, 1);
+                member.vcpu.count(Counter::Violations, 1);
             }
             member.count(false);
             member.give_way::<M>();

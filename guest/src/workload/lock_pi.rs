@@ -3,42 +3,25 @@
 //! After `perf bench futex lock-pi`, which sleeps for one microsecond, to which Linux adds about 50 as
 //! the slack of its timers. So the rate hardly depends on the lock: a control for whatever is compared.
 
-use super::bench::{self, Member};
-use super::subject::{self, Subject, Visitor, kind};
+use super::bench::{self, Bench, Member};
+use super::subject::{Subject, kind};
 use crate::machine::Lock as _;
-use crate::task::{self, Body};
-use crate::{Machine, machine};
-use abi::{LockSlot, Params, TaskArea, VcpuArea};
-use core::marker::PhantomData;
+use crate::{Machine, task};
+use abi::{LockSlot, Params, VcpuArea};
 
 /// How long a holder asks to sleep, ns.
 pub const ASKED_NS: u32 = 1_000;
 
 /// Runs the workload on this vCPU with the lock named in `params`.
 pub(super) fn run<M: Machine>(vcpu: &'static VcpuArea, params: &'static Params) {
-    subject::visit_exclusive::<M, _>(params, LockPi { vcpu, params });
+    bench::run::<M, LockPi>(vcpu, params);
 }
 
-struct LockPi {
-    vcpu: &'static VcpuArea,
-    params: &'static Params,
-}
+struct LockPi;
 
-impl<M: Machine> Visitor<M> for LockPi {
-    fn visit<S: Subject>(self) {
-        bench::locks::<S>(self.vcpu, self.params);
-        bench::run::<M, Sleeps<S>>(self.vcpu);
-    }
-}
-
-struct Sleeps<S>(PhantomData<S>);
-
-impl<M: Machine, S: Subject> Body<M> for Sleeps<S> {
-    fn run(vcpu: &'static VcpuArea, area: &'static TaskArea) {
-        let Some(mut member) = Member::join::<M>(vcpu, area) else {
-            return;
-        };
-        let [slot, ..] = machine::deref_slice::<LockSlot>(vcpu.locks, member.params.locks) else {
+impl<M: Machine> Bench<M> for LockPi {
+    fn work<S: Subject>(mut member: Member, slots: &'static [LockSlot]) {
+        let [slot, ..] = slots else {
             panic!("there is no lock");
         };
         let sleeps = kind::<M>(member.params).traits().sleeps;

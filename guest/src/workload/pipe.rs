@@ -6,12 +6,11 @@
 //!
 //! Every pipe has two lock slots: its lock's, and one in which the rest of it lies.
 
-use super::bench::{self, Member};
+use super::bench::{self, Bench, Member};
 use super::place::{place, placed};
-use super::subject::{self, Subject, Visitor};
-use crate::task::Body;
-use crate::{Machine, machine};
-use abi::{Counter, LockSlot, Params, TaskArea, VcpuArea};
+use super::subject::{self, Subject};
+use crate::Machine;
+use abi::{Counter, LockSlot, Params, VcpuArea};
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -26,36 +25,20 @@ pub(super) fn run<M: Machine>(vcpu: &'static VcpuArea, params: &'static Params) 
         params.threads.is_multiple_of(2) && params.locks >= params.threads * SLOTS_PER_TASK as u64,
         "tasks come in pairs, with {SLOTS_PER_TASK} lock slots for each"
     );
-    subject::visit_exclusive::<M, _>(params, PipeBench { vcpu, params });
+    bench::run::<M, PipeBench>(vcpu, params);
 }
 
-struct PipeBench {
-    vcpu: &'static VcpuArea,
-    params: &'static Params,
-}
+struct PipeBench;
 
-impl<M: Machine> Visitor<M> for PipeBench {
-    fn visit<S: Subject>(self) {
-        let Self { vcpu, params } = self;
-        if vcpu.cpu == 0 {
-            let slots: &[LockSlot] = machine::deref_slice(vcpu.locks, params.locks);
-            for pair in slots.chunks_exact(2) {
-                subject::construct::<S>(&pair[0], params.data());
-                place(&pair[1], Pipe::default());
-            }
+impl<M: Machine> Bench<M> for PipeBench {
+    fn construct<S: Subject>(slots: &'static [LockSlot], params: &'static Params) {
+        for pair in slots.chunks_exact(SLOTS_PER_TASK) {
+            subject::construct::<S>(&pair[0], params.data());
+            place(&pair[1], Pipe::default());
         }
-        bench::run::<M, PingPong<S>>(vcpu);
     }
-}
 
-struct PingPong<S>(PhantomData<S>);
-
-impl<M: Machine, S: Subject> Body<M> for PingPong<S> {
-    fn run(vcpu: &'static VcpuArea, area: &'static TaskArea) {
-        let Some(mut member) = Member::join::<M>(vcpu, area) else {
-            return;
-        };
-        let slots: &[LockSlot] = machine::deref_slice(vcpu.locks, member.params.locks);
+    fn work<S: Subject>(mut member: Member, slots: &'static [LockSlot]) {
         let end = |pipe: u64| {
             #[expect(clippy::cast_possible_truncation, reason = "less than 2^20 tasks")]
             let first = pipe as usize * SLOTS_PER_TASK;
@@ -75,7 +58,7 @@ impl<M: Machine, S: Subject> Body<M> for PingPong<S> {
                     break;
                 };
                 if back != next {
-                    vcpu.count(Counter::Violations, 1);
+                    member.vcpu.count(Counter::Violations, 1);
                 }
                 next = next.wrapping_add(1);
                 member.think::<M>();

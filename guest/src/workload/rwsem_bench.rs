@@ -6,45 +6,29 @@
 //! only write. Inside they spend [`Params::pauses`] turns of a busy-wait loop, and
 //! [`Params::critical_ns`].
 
-use super::bench::{self, Member};
+use super::bench::{self, Bench, Member};
 use super::choice::Choice;
 use super::lengths::Section;
-use super::subject::{self, Subject, Visitor};
-use crate::task::Body;
-use crate::{Machine, machine, work};
-use abi::{LockSlot, Params, TaskArea, VcpuArea, flags};
-use core::marker::PhantomData;
+use super::subject::Subject;
+use crate::{Machine, work};
+use abi::{LockSlot, Params, VcpuArea, flags};
 
 /// Runs the workload on this vCPU with the lock named in `params`.
 pub(super) fn run<M: Machine>(vcpu: &'static VcpuArea, params: &'static Params) {
-    subject::visit::<M, _>(params, RwsemBench { vcpu, params });
+    bench::run::<M, RwsemBench>(vcpu, params);
 }
 
-struct RwsemBench {
-    vcpu: &'static VcpuArea,
-    params: &'static Params,
-}
+struct RwsemBench;
 
-impl<M: Machine> Visitor<M> for RwsemBench {
-    fn visit<S: Subject>(self) {
-        let Self { vcpu, params } = self;
-        bench::locks::<S>(vcpu, params);
-        bench::run::<M, Turns<S>>(vcpu);
-    }
-}
+impl<M: Machine> Bench<M> for RwsemBench {
+    const READS: bool = true;
 
-struct Turns<S>(PhantomData<S>);
-
-impl<M: Machine, S: Subject> Body<M> for Turns<S> {
-    fn run(vcpu: &'static VcpuArea, area: &'static TaskArea) {
-        let Some(mut member) = Member::join::<M>(vcpu, area) else {
-            return;
-        };
+    fn work<S: Subject>(mut member: Member, slots: &'static [LockSlot]) {
         let params = member.params;
-        let [slot, ..] = machine::deref_slice::<LockSlot>(vcpu.locks, params.locks) else {
+        let [slot, ..] = slots else {
             panic!("there is no lock");
         };
-        let costs = work::costs::<M>(vcpu);
+        let costs = work::costs::<M>(member.vcpu);
         let timed = params.flags & flags::LATENCY != 0;
         let units = Section::new(params, &costs, timed).units(false);
         let mut mix = Mix::of(params, member.rank);

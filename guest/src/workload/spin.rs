@@ -43,9 +43,7 @@ impl Spin {
         let Self { vcpu, params } = self;
         let slots: &[LockSlot] = machine::deref_slice(vcpu.locks, params.locks);
         if vcpu.cpu == 0 {
-            slots
-                .iter()
-                .for_each(|slot| subject::construct::<S>(slot, params.data()));
+            subject::construct_all::<S>(slots, params);
         }
         start_and::<M>(vcpu, || alone::calibrate::<M>(vcpu, params, S::SHARED));
 

@@ -5,18 +5,21 @@ use crate::machine::Lock as _;
 use crate::{Machine, dispatch};
 use abi::{Data, Dispatch, LOCK_BYTES_BESIDE_DATA, LockSlot, Params};
 use core::marker::PhantomData;
-use pvlock::{LockVisitor, RawLock, RawRwLock, RwLockVisitor};
+use pvlock::{LockVisitor, RawLock, RawRwLock, RwLockVisitor, WriteSide};
 
 /// A lock as the workload sees it.
-pub(super) trait Subject: Send + Sync + Sized + 'static {
+pub(super) trait Subject: 'static {
     /// Whether some acquisitions are for reading. Where not, there is no trace of it in the code.
     const SHARED: bool;
 
-    fn new() -> Self;
-    fn lock(&self);
-    fn unlock(&self);
-    fn read(&self);
-    fn read_unlock(&self);
+    /// What lies in a slot.
+    type Lock: Send + Sync + 'static;
+
+    fn new() -> Self::Lock;
+    /// Takes it, for reading if `read`; where nothing is shared that is never so.
+    fn acquire(lock: &Self::Lock, read: bool);
+    /// Releases it, which has been acquired like that.
+    fn release(lock: &Self::Lock, read: bool);
 }
 
 /// What to do with the lock once its type is known: see [`visit`].
@@ -104,70 +107,60 @@ impl<M: Machine, V: Visitor<M>> RwLockVisitor<M> for Face<M, V> {
 }
 
 /// A lock that is only taken exclusively.
-#[repr(transparent)]
-struct Exclusive<L>(L);
+struct Exclusive<L>(PhantomData<L>);
 
 impl<L: RawLock> Subject for Exclusive<L> {
     const SHARED: bool = false;
+    type Lock = L;
 
-    fn new() -> Self {
-        Self(L::new())
+    fn new() -> L {
+        L::new()
     }
 
     #[inline(always)]
-    fn lock(&self) {
-        self.0.lock();
+    fn acquire(lock: &L, _: bool) {
+        lock.lock();
     }
 
     #[inline(always)]
-    fn unlock(&self) {
-        self.0.unlock();
-    }
-
-    fn read(&self) {
-        self.0.lock();
-    }
-
-    fn read_unlock(&self) {
-        self.0.unlock();
+    fn release(lock: &L, _: bool) {
+        lock.unlock();
     }
 }
 
 /// A lock that is read and written.
-#[repr(transparent)]
-struct Shared<L>(L);
+struct Shared<L>(PhantomData<L>);
 
 impl<L: RawRwLock> Subject for Shared<L> {
     const SHARED: bool = true;
+    type Lock = WriteSide<L>;
 
-    fn new() -> Self {
-        Self(L::new())
+    fn new() -> WriteSide<L> {
+        RawLock::new()
     }
 
     #[inline(always)]
-    fn lock(&self) {
-        self.0.write();
+    fn acquire(lock: &WriteSide<L>, read: bool) {
+        if read {
+            lock.whole().read();
+        } else {
+            lock.lock();
+        }
     }
 
     #[inline(always)]
-    fn unlock(&self) {
-        self.0.write_unlock();
-    }
-
-    #[inline(always)]
-    fn read(&self) {
-        self.0.read();
-    }
-
-    #[inline(always)]
-    fn read_unlock(&self) {
-        self.0.read_unlock();
+    fn release(lock: &WriteSide<L>, read: bool) {
+        if read {
+            lock.whole().read_unlock();
+        } else {
+            lock.unlock();
+        }
     }
 }
 
 /// The lock in `slot`.
 #[inline(always)]
-pub(super) fn lock_of<S: Subject>(slot: &LockSlot) -> &S {
+pub(super) fn lock_of<S: Subject>(slot: &LockSlot) -> &S::Lock {
     placed(slot)
 }
 
@@ -177,9 +170,16 @@ pub(super) fn lock_of<S: Subject>(slot: &LockSlot) -> &S {
 /// If both are to lie in one line, and do not fit.
 pub(super) fn construct<S: Subject>(slot: &LockSlot, data: Data) {
     assert!(
-        data != Data::SameLine || size_of::<S>() <= LOCK_BYTES_BESIDE_DATA,
+        data != Data::SameLine || size_of::<S::Lock>() <= LOCK_BYTES_BESIDE_DATA,
         "a lock of {} bytes leaves no room for data in its line",
-        size_of::<S>()
+        size_of::<S::Lock>()
     );
     place(slot, S::new());
+}
+
+/// Puts a new lock into each of `slots`: see [`construct`].
+pub(super) fn construct_all<S: Subject>(slots: &[LockSlot], params: &Params) {
+    for slot in slots {
+        construct::<S>(slot, params.data());
+    }
 }

@@ -78,9 +78,7 @@ impl<M: Machine> Torture<M> {
         // The lock under torture is the first; those held around it follow.
         let slots: &[LockSlot] = machine::deref_slice(vcpu.locks, params.locks);
         if vcpu.cpu == 0 {
-            slots
-                .iter()
-                .for_each(|slot| subject::construct::<S>(slot, params.data()));
+            subject::construct_all::<S>(slots, params);
         }
         let reader = S::SHARED && u64::from(vcpu.cpu) >= params.vcpus - params.readers;
         let of_its_kind = if reader {
@@ -154,24 +152,16 @@ impl<M: Machine> Torture<M> {
 
     #[inline(never)]
     fn acquire<'a, S: Subject>(&self, slot: &'a LockSlot, reader: bool) -> Inside<'a> {
-        let lock: &S = subject::lock_of(slot);
-        if reader {
-            lock.read();
-        } else {
-            lock.lock();
-        }
+        let lock = subject::lock_of::<S>(slot);
+        S::acquire(lock, reader);
         Inside::enter::<M>(slot, self.params.data(), self.vcpu.cpu + 1, reader)
     }
 
     #[inline(never)]
     fn release<S: Subject>(&self, slot: &LockSlot, inside: Inside<'_>, reader: bool) {
-        let lock: &S = subject::lock_of(slot);
+        let lock = subject::lock_of::<S>(slot);
         let well = inside.leave(self.vcpu.cpu + 1);
-        if reader {
-            lock.read_unlock();
-        } else {
-            lock.unlock();
-        }
+        S::release(lock, reader);
         if !well {
             self.vcpu.count(Counter::Violations, 1);
         }

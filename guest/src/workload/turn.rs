@@ -74,7 +74,7 @@ impl Turn<'_> {
         let vcpu = self.vcpu;
         let me = vcpu.cpu + 1;
         let read = S::SHARED && read;
-        let lock: &S = subject::lock_of(slot);
+        let lock = subject::lock_of::<S>(slot);
         let wait = Wait::of(vcpu, read);
 
         let asked = if LATENCY { M::now() } else { 0 };
@@ -87,11 +87,7 @@ impl Turn<'_> {
         if LATENCY {
             wait.since.store(asked, Relaxed);
         }
-        if read {
-            lock.read();
-        } else {
-            lock.lock();
-        }
+        S::acquire(lock, read);
         let got = if LATENCY || sampled { M::now() } else { 0 };
         if LATENCY {
             wait.since.store(outer, Relaxed);
@@ -101,11 +97,7 @@ impl Turn<'_> {
         let end = if sampled { M::now() } else { 0 };
         interrupt();
         let alone = inside.leave(me);
-        if read {
-            lock.read_unlock();
-        } else {
-            lock.unlock();
-        }
+        S::release(lock, read);
 
         let released = if sampled { M::now() } else { 0 };
         if LATENCY {

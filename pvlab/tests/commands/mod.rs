@@ -28,6 +28,35 @@ pub(crate) fn stderr(output: &Output) -> &str {
     std::str::from_utf8(&output.stderr).unwrap()
 }
 
+/// Panics unless `output`, of what `what` says, ended with that exit code and its errors have all `parts`.
+#[track_caller]
+pub(crate) fn ended(output: &Output, code: i32, what: &str, parts: &[&str]) {
+    let errors = stderr(output);
+    assert_eq!(output.status.code(), Some(code), "{what}: {errors}");
+    for part in parts {
+        assert!(
+            errors.contains(part),
+            "{what}: '{part}' is not in: {errors}"
+        );
+    }
+}
+
+/// As [`ended`], of a command that also says no more than one line.
+#[track_caller]
+pub(crate) fn ended_in_a_line(output: &Output, code: i32, what: &str, parts: &[&str]) {
+    ended(output, code, what, parts);
+    let errors = stderr(output);
+    assert_eq!(errors.trim_end().lines().count(), 1, "{what}: {errors}");
+}
+
+/// Cases of a table with one a line: a command line, ` => `, and what its message has, separated by ` | `.
+pub(crate) fn cases(table: &str) -> impl Iterator<Item = (&str, Vec<&str>)> {
+    table.lines().map(|case| {
+        let (line, parts) = case.split_once(" => ").unwrap();
+        (line, parts.split(" | ").collect())
+    })
+}
+
 /// The standard output of a command that has succeeded.
 pub(crate) fn done(line: &str) -> String {
     let output = pvlab(line);

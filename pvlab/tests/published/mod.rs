@@ -72,13 +72,15 @@ pub(crate) fn wait_until_at_work(child: &Child) {
     wait_for(at_work).expect("it starts its vCPUs");
 }
 
+/// The command that writes to `output` and shows nothing, with such files as go away in `temporary`.
+pub(crate) fn writing(line: &str, output: &Path, temporary: &Path) -> Command {
+    let mut command = command(line);
+    command.arg("-o").arg(output).env("TMPDIR", temporary);
+    command.stdout(Stdio::null());
+    command
+}
+
 pub(crate) fn start(line: &str, output: &Path, temporary: &Path) -> Child {
-    command(line)
-        .arg("-o")
-        .arg(output)
-        .env("TMPDIR", temporary)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap()
+    let mut command = writing(line, output, temporary);
+    command.stderr(Stdio::null()).spawn().unwrap()
 }

@@ -93,6 +93,10 @@ fn step(at: u64, vcpu: u16, lock: u16, step: TraceEvent) -> Event {
     event(at, 0, vcpu, What::Lock { lock, step })
 }
 
+fn switch(at: u64, vcpu: u16, cpu: u16, kind: SwitchKind) -> Event {
+    event(at, 0, vcpu, What::Switch { cpu, kind })
+}
+
 /// vCPU 0 holds lock 0 and is preempted; vCPU 1 queues behind it and halts; vCPU 0 comes back, takes
 /// lock 1 too, releases both in the wrong order, and kicks vCPU 1, which acquires. vCPU 2, seen first
 /// as it is preempted, held lock 1 from the beginning. VM 1 has the ticket lock.
@@ -102,71 +106,23 @@ pub(crate) fn story() -> Vec<Event> {
         step(100, 2, 1, Release),
         step(1_000, 0, 0, Start),
         step(1_020, 0, 0, Acquired(How::Fast)),
-        event(
-            1_100,
-            0,
-            2,
-            What::Switch {
-                cpu: 0,
-                kind: SwitchKind::OutPreempted,
-            },
-        ),
-        event(
-            1_150,
-            0,
-            0,
-            What::Switch {
-                cpu: 0,
-                kind: SwitchKind::In,
-            },
-        ),
+        switch(1_100, 2, 0, SwitchKind::OutPreempted),
+        switch(1_150, 0, 0, SwitchKind::In),
         step(1_200, 1, 0, Start),
         step(1_210, 1, 0, QueuedBehind(None)),
         step(1_220, 1, 0, Head),
-        event(
-            1_300,
-            0,
-            0,
-            What::Switch {
-                cpu: 0,
-                kind: SwitchKind::OutPreempted,
-            },
-        ),
+        switch(1_300, 0, 0, SwitchKind::OutPreempted),
         step(2_000, 1, 0, HaltHead),
         event(2_010, 0, 1, What::Host(HostStep::Exit(ExitReason::Halt))),
         event(2_020, 0, 1, What::Host(HostStep::Blocked)),
-        event(
-            2_030,
-            0,
-            1,
-            What::Switch {
-                cpu: 1,
-                kind: SwitchKind::Out,
-            },
-        ),
-        event(
-            5_000,
-            0,
-            0,
-            What::Switch {
-                cpu: 0,
-                kind: SwitchKind::In,
-            },
-        ),
+        switch(2_030, 1, 1, SwitchKind::Out),
+        switch(5_000, 0, 0, SwitchKind::In),
         step(5_010, 0, 1, Start),
         step(5_020, 0, 1, Acquired(How::Fast)),
         step(5_030, 0, 0, Release),
         step(5_040, 0, 0, Kick(1)),
         step(5_050, 0, 1, Release),
-        event(
-            5_500,
-            0,
-            1,
-            What::Switch {
-                cpu: 1,
-                kind: SwitchKind::In,
-            },
-        ),
+        switch(5_500, 1, 1, SwitchKind::In),
         event(5_510, 0, 1, What::Host(HostStep::Unblocked)),
         event(5_520, 0, 1, What::Host(HostStep::Enter)),
         step(5_530, 1, 0, Woken),
@@ -227,6 +183,21 @@ impl Random {
 
     pub(crate) fn below(&mut self, n: u64) -> u64 {
         self.next() % n
+    }
+
+    /// Changes some of these bytes, up to `most` times, in the first `ways` ways.
+    pub(crate) fn change(&mut self, bytes: &mut Vec<u8>, most: u64, ways: u64) {
+        for _ in 0..=self.below(most) {
+            let place = self.below(bytes.len() as u64) as usize;
+            match self.below(ways) {
+                0 => bytes[place] = self.next() as u8,
+                1 => bytes[place] ^= 1 << self.below(8),
+                2 => drop(bytes.remove(place)),
+                3 => bytes.insert(place, self.next() as u8),
+                // A varint that goes on and on.
+                _ => drop(bytes.splice(place..place, [0xff; 9])),
+            }
+        }
     }
 
     fn small<T: TryFrom<u64>>(&mut self, n: u64) -> T {

@@ -1,35 +1,18 @@
 //! Runs of `pvlab torture`, for the tests of it.
 
+use crate::commands::{ended, pvlab, stdout};
 use serde_json::Value;
-use std::process::{Command, Output};
-
-pub(crate) fn command(line: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pvlab"));
-    command
-        .arg("torture")
-        .args(line.split_whitespace())
-        .env_remove("RUST_LOG");
-    command
-}
+use std::process::Output;
 
 pub(crate) fn torture(line: &str) -> Output {
-    command(line).output().unwrap()
-}
-
-pub(crate) fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
+    pvlab(&format!("torture {line}"))
 }
 
 /// The report of a test, which must end with that exit code.
 pub(crate) fn report(line: &str, code: i32) -> Value {
     let output = torture(&format!("{line} --format json"));
-    assert_eq!(
-        output.status.code(),
-        Some(code),
-        "{line}: {}{}",
-        text(&output.stdout),
-        text(&output.stderr)
-    );
+    let what = format!("{line}: {}", stdout(&output));
+    ended(&output, code, &what, &[]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["schema"], "pvlab.torture/1");
     report

@@ -7,7 +7,7 @@
 use crate::Platform;
 use crate::atomic::{Atomic, Watch, zeroed};
 use crate::event::LockEvent;
-use crate::rwlock::{FREE, MAX_READERS, READER, WRITER};
+use crate::rwlock::{FREE, READER, WRITER, claim_read};
 use crate::trace::How;
 use crate::traced::{Held, TracedRw};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -50,18 +50,7 @@ impl<P: Platform> TracedRw for RawBustedRw<P> {
     }
 
     fn try_shared(&self) -> bool {
-        let mut word = self.word.load(Relaxed);
-        while word < MAX_READERS {
-            // Acquire pairs with the Release in release().
-            match self
-                .word
-                .compare_exchange(word, word + READER, Acquire, Relaxed)
-            {
-                Ok(_) => return true,
-                Err(found) => word = found,
-            }
-        }
-        false
+        claim_read(&self.word)
     }
 
     fn release_shared(&self) {

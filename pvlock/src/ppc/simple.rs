@@ -89,11 +89,6 @@ impl<P: Platform> Traced for RawPpcSpinLock<P> {
     }
 
     #[inline(always)]
-    fn try_fast(&self) -> bool {
-        self.word.load(Relaxed) == FREE && self.fast().is_ok()
-    }
-
-    #[inline(always)]
     fn release(&self) {
         // held|cpu -> 0. Release pairs with the Acquire exchange in fast().
         self.word.store(FREE, Release);

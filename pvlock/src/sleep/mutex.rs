@@ -43,7 +43,7 @@ use super::list::{NOBODY, WaitList, Wakes, sleep, waiter};
 use super::osq::Osq;
 use super::within::Within;
 use super::{ASLEEP, cpu_of, me, runs};
-use crate::atomic::{Atomic, ConstZero, Watch};
+use crate::atomic::{Atomic, Watch, zeroed};
 use crate::registry::{high, low};
 use crate::trace::{How, TraceEvent};
 use crate::traced::{Held, Traced};
@@ -114,18 +114,11 @@ impl<P: Platform, W: RawLock> RawSleepMutex<P, W> {
         if P::need_resched() || !promising(self.owner.load(Relaxed)) {
             return false;
         }
-        let taken = self.osq.lock() && {
-            let taken = self.spin();
-            self.osq.unlock();
-            taken
-        };
-        let event = if taken {
-            LockEvent::MutexOptLock
-        } else {
-            LockEvent::MutexOptFail
-        };
-        P::count(event, 1);
-        taken
+        self.osq.in_turn(
+            || self.spin(),
+            Some(LockEvent::MutexOptLock),
+            LockEvent::MutexOptFail,
+        )
     }
 
     /// Spins while the owner runs and nobody wants our CPU. True if it has got the lock.
@@ -255,28 +248,7 @@ impl<P: Platform, W: RawLock> Traced for RawSleepMutex<P, W> {
     }
 }
 
-impl<P: Platform, W: RawLock> Default for RawSleepMutex<P, W> {
-    fn default() -> Self {
-        Self {
-            owner: P::U32::new(0),
-            osq: Osq::default(),
-            list: WaitList::default(),
-            wait: W::new(),
-        }
-    }
-}
-
-impl<P: Platform, W: ConstZero> ConstZero for RawSleepMutex<P, W>
-where
-    P::U32: ConstZero,
-{
-    const ZERO: Self = Self {
-        owner: P::U32::ZERO,
-        osq: Osq::ZERO,
-        list: WaitList::ZERO,
-        wait: W::ZERO,
-    };
-}
+zeroed!(RawSleepMutex[over W]: owner: U32; osq: Osq<P>, list: WaitList<P>);
 
 pub(crate) fn describe(state: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let word = low(state);

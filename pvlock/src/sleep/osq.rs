@@ -36,9 +36,9 @@
 //! The queue is only an order of who may try for the lock. It guards no data.
 
 use super::preempted;
-use crate::Platform;
 use crate::atomic::{Atomic, Watch, zeroed};
 use crate::wait::OsqNode;
+use crate::{LockEvent, Platform};
 use core::fmt;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -58,6 +58,25 @@ impl<P: Platform> Osq<P> {
     /// Whether somebody spins.
     pub fn is_locked(&self) -> bool {
         self.tail.load(Relaxed) != NOBODY
+    }
+
+    /// Calls `spin` when it is this task's turn; whether that has got the lock, which counts as `won`, or not, which
+    /// counts as `failed`.
+    pub(super) fn in_turn(
+        &self,
+        spin: impl FnOnce() -> bool,
+        won: Option<LockEvent>,
+        failed: LockEvent,
+    ) -> bool {
+        let taken = self.lock() && {
+            let taken = spin();
+            self.unlock();
+            taken
+        };
+        if let Some(event) = if taken { won } else { Some(failed) } {
+            P::count(event, 1);
+        }
+        taken
     }
 
     /// Waits to be the one that spins on the lock. False: it is not worth while, do not spin.

@@ -20,7 +20,7 @@ use core::sync::atomic::Ordering;
 
 #[cfg(target_arch = "x86_64")]
 pub use bytes::ByteWord;
-pub use portable::PortableWord;
+pub use portable::{Parts, PortableWord};
 
 /// A byte or half of a 32-bit word, by its lane.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +72,42 @@ impl Field {
     pub const fn put(self, word: u32, value: u32) -> u32 {
         (word & !self.mask) | (value << self.shift)
     }
+}
+
+/// Accesses of [`LockWord`] to the parts of one width, by lanes.
+macro_rules! by_lane {
+    ($part:ident, $what:literal, $store:ident, $swap:ident, $compare_exchange:ident) => {
+        #[doc = concat!("Stores ", $what, " `lane`.")]
+        #[inline(always)]
+        fn $store(&self, lane: usize, value: $part, order: Ordering) {
+            self.store_field(Field::$part(lane), value.into(), order);
+        }
+
+        #[doc = concat!("Exchanges ", $what, " `lane`; returns the previous one.")]
+        #[inline(always)]
+        fn $swap(&self, lane: usize, value: $part, order: Ordering) -> $part {
+            self.swap_field(Field::$part(lane), value.into(), order) as $part
+        }
+
+        #[doc = concat!("Compare-and-exchange of ", $what, " `lane` alone.")]
+        ///
+        /// # Errors
+        #[doc = concat!("The ", $what, " found, if it was not `current`.")]
+        #[inline(always)]
+        fn $compare_exchange(
+            &self,
+            lane: usize,
+            current: $part,
+            new: $part,
+            success: Ordering,
+            failure: Ordering,
+        ) -> Result<$part, $part> {
+            let (field, current, new) = (Field::$part(lane), current.into(), new.into());
+            self.compare_exchange_field(field, current, new, success, failure)
+                .map(|found| found as $part)
+                .map_err(|found| found as $part)
+        }
+    };
 }
 
 /// A 32-bit lock word with sub-word accesses.
@@ -144,65 +180,6 @@ pub unsafe trait LockWord: Watch<Value = u32> {
         self.load_field(Field::u8(lane), order) as u8
     }
 
-    /// Stores byte `lane`.
-    #[inline(always)]
-    fn store_u8(&self, lane: usize, value: u8, order: Ordering) {
-        self.store_field(Field::u8(lane), value.into(), order);
-    }
-
-    /// Exchanges byte `lane`; returns the previous byte.
-    #[inline(always)]
-    fn swap_u8(&self, lane: usize, value: u8, order: Ordering) -> u8 {
-        self.swap_field(Field::u8(lane), value.into(), order) as u8
-    }
-
-    /// Compare-and-exchange of byte `lane` alone.
-    ///
-    /// # Errors
-    /// The byte found, if it was not `current`.
-    #[inline(always)]
-    fn compare_exchange_u8(
-        &self,
-        lane: usize,
-        current: u8,
-        new: u8,
-        success: Ordering,
-        failure: Ordering,
-    ) -> Result<u8, u8> {
-        let (field, current, new) = (Field::u8(lane), current.into(), new.into());
-        self.compare_exchange_field(field, current, new, success, failure)
-            .map(|found| found as u8)
-            .map_err(|found| found as u8)
-    }
-
-    /// Stores half-word `lane`.
-    #[inline(always)]
-    fn store_u16(&self, lane: usize, value: u16, order: Ordering) {
-        self.store_field(Field::u16(lane), value.into(), order);
-    }
-
-    /// Exchanges half-word `lane`; returns the previous half-word.
-    #[inline(always)]
-    fn swap_u16(&self, lane: usize, value: u16, order: Ordering) -> u16 {
-        self.swap_field(Field::u16(lane), value.into(), order) as u16
-    }
-
-    /// Compare-and-exchange of half-word `lane` alone.
-    ///
-    /// # Errors
-    /// The half-word found, if it was not `current`.
-    #[inline(always)]
-    fn compare_exchange_u16(
-        &self,
-        lane: usize,
-        current: u16,
-        new: u16,
-        success: Ordering,
-        failure: Ordering,
-    ) -> Result<u16, u16> {
-        let (field, current, new) = (Field::u16(lane), current.into(), new.into());
-        self.compare_exchange_field(field, current, new, success, failure)
-            .map(|found| found as u16)
-            .map_err(|found| found as u16)
-    }
+    by_lane! { u8, "byte", store_u8, swap_u8, compare_exchange_u8 }
+    by_lane! { u16, "half-word", store_u16, swap_u16, compare_exchange_u16 }
 }

@@ -1,8 +1,9 @@
 //! The lock word on any 32-bit atomic: sub-word accesses become read-modify-writes of the whole.
+#![allow(unsafe_code)] // That parts are kept apart is for the implementer to promise.
 
 use super::{Field, LockWord};
 use crate::atomic::{Atomic, ConstZero, Watch};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 /// A lock word made of one 32-bit atomic `A`.
 #[derive(Debug, Default)]
@@ -17,6 +18,62 @@ const fn load_part(order: Ordering) -> Ordering {
         _ => Ordering::Relaxed,
     }
 }
+
+/// What is done to a part of a lock word that is one atomic: by default by read-modify-writes of the whole.
+///
+/// # Safety
+/// As [`LockWord`] says of parts: the others stay as they are.
+pub unsafe trait Parts: Atomic<u32> {
+    /// Exchanges a part. Retries while other parts of the word change under it.
+    fn swap_part(&self, field: Field, value: u32, order: Ordering) -> u32 {
+        let mut seen = self.load(Ordering::Relaxed);
+        loop {
+            let new = field.put(seen, value);
+            match self.compare_exchange(seen, new, order, load_part(order)) {
+                Ok(old) => return field.get(old),
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Stores a part.
+    fn store_part(&self, field: Field, value: u32, order: Ordering) {
+        if value == 0 {
+            // One read-modify-write that cannot fail: the unlock path of every byte-released lock.
+            self.fetch_and(field.others(), order);
+        } else {
+            self.swap_part(field, value, order);
+        }
+    }
+
+    /// Compare-and-exchange of a part. Likewise; fails only if the part itself differs.
+    ///
+    /// # Errors
+    /// The value found, if it was not `current`.
+    fn compare_exchange_part(
+        &self,
+        field: Field,
+        current: u32,
+        new: u32,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<u32, u32> {
+        let mut seen = self.load(failure);
+        loop {
+            let found = field.get(seen);
+            if found != current {
+                return Err(found);
+            }
+            match self.compare_exchange(seen, field.put(seen, new), success, failure) {
+                Ok(_) => return Ok(found),
+                Err(now) => seen = now,
+            }
+        }
+    }
+}
+
+// SAFETY: by default it is so.
+unsafe impl Parts for AtomicU32 {}
 
 impl<A: Atomic<u32>> Watch for PortableWord<A> {
     type Value = u32;
@@ -33,7 +90,7 @@ impl<A: ConstZero> ConstZero for PortableWord<A> {
 
 // SAFETY: each method is one successful read-modify-write of the whole word, which is atomic; of a part it
 // writes back the others as it has found them.
-unsafe impl<A: Atomic<u32>> LockWord for PortableWord<A> {
+unsafe impl<A: Parts> LockWord for PortableWord<A> {
     fn new(value: u32) -> Self {
         Self(A::new(value))
     }
@@ -58,28 +115,17 @@ unsafe impl<A: Atomic<u32>> LockWord for PortableWord<A> {
         self.0.fetch_or(1 << bit, order)
     }
 
-    /// Retries while other parts of the word change under it.
+    #[inline(always)]
     fn swap_field(&self, field: Field, value: u32, order: Ordering) -> u32 {
-        let mut seen = self.0.load(Ordering::Relaxed);
-        loop {
-            let new = field.put(seen, value);
-            match self.0.compare_exchange(seen, new, order, load_part(order)) {
-                Ok(old) => return field.get(old),
-                Err(now) => seen = now,
-            }
-        }
+        self.0.swap_part(field, value, order)
     }
 
+    #[inline(always)]
     fn store_field(&self, field: Field, value: u32, order: Ordering) {
-        if value == 0 {
-            // One read-modify-write that cannot fail: the unlock path of every byte-released lock.
-            self.0.fetch_and(field.others(), order);
-        } else {
-            self.swap_field(field, value, order);
-        }
+        self.0.store_part(field, value, order);
     }
 
-    /// Likewise; fails only if the field itself differs.
+    #[inline(always)]
     fn compare_exchange_field(
         &self,
         field: Field,
@@ -88,19 +134,7 @@ unsafe impl<A: Atomic<u32>> LockWord for PortableWord<A> {
         success: Ordering,
         failure: Ordering,
     ) -> Result<u32, u32> {
-        let mut seen = self.0.load(failure);
-        loop {
-            let found = field.get(seen);
-            if found != current {
-                return Err(found);
-            }
-            match self
-                .0
-                .compare_exchange(seen, field.put(seen, new), success, failure)
-            {
-                Ok(_) => return Ok(found),
-                Err(now) => seen = now,
-            }
-        }
+        self.0
+            .compare_exchange_part(field, current, new, success, failure)
     }
 }

@@ -18,6 +18,7 @@
 use super::*;
 use Side::{Read, Write};
 use machine::HANDLER;
+use models::{Guarded, beside, look};
 use pvlock::{RawQRwLock, RawQRwLock2014, RawRwLock, RawUnfairRwLock, RwLockVisitor};
 
 /// How a CPU takes the lock.
@@ -33,22 +34,9 @@ type Unfair = RawUnfairRwLock<Loom>;
 type Queued<W> = RawQRwLock<Loom, W>;
 type Queued2014<W> = RawQRwLock2014<Loom, W>;
 
-#[allow(unsafe_code)]
-fn add_one(data: &UnsafeCell<usize>) {
-    // SAFETY: what the lock is for; loom reports it if not.
-    data.with_mut(|data| unsafe { *data += 1 });
-}
-
-#[allow(unsafe_code)]
-fn look(data: &UnsafeCell<usize>) -> usize {
-    // SAFETY: as in add_one().
-    data.with(|data| unsafe { *data })
-}
-
 /// CPU 0 and `other` use one plain variable under a lock, each as its list says.
 fn share<L: RawRwLock>(sides: [Sides; 2], other: u32) {
-    let shared = Arc::new((L::new(), UnsafeCell::new(0_usize)));
-    let work = |(lock, data): &(L, UnsafeCell<usize>), sides: Sides| {
+    let work = |(lock, data): &Guarded<L>, sides: Sides| {
         for side in sides {
             match side {
                 Write => {
@@ -64,19 +52,15 @@ fn share<L: RawRwLock>(sides: [Sides; 2], other: u32) {
             }
         }
     };
-    let theirs = shared.clone();
-    let thread = spawn(other, move || work(&theirs, sides[1]));
-    work(&shared, sides[0]);
-    thread.join().unwrap();
-    let total = look(&shared.1);
+    let shared = beside(L::new(), other, work, sides);
     let writes = |sides: Sides| sides.iter().filter(|side| **side == Write).count();
-    assert_eq!(total, sides.map(writes).iter().sum());
+    assert_eq!(look(&shared.1), sides.map(writes).iter().sum());
     assert!(!shared.0.is_locked());
 }
 
 fn explore_rw<L: RawRwLock>(sides: [Sides; 2], preemptions: Option<usize>) {
     let explored = check(Mutation::None, preemptions, move || share::<L>(sides, 1));
-    assert!(explored.count(Contended) > 0);
+    explored.saw(&[Contended]);
 }
 
 /// As [`found`], of a model with readers.
@@ -107,28 +91,28 @@ fn readers_share_and_writers_do_not() {
     }
 }
 
+/// The queued lock of type `$lock` over several wait locks.
+macro_rules! explore_queued {
+    ($lock:ident) => {
+        explore_rw::<$lock<RawTas<Loom>>>([&[Write], &[Write]], None);
+        explore_rw::<$lock<RawTas<Loom>>>([&[Write], &[Read]], None);
+        explore_rw::<$lock<RawQSpinLock<Loom>>>([&[Write], &[Write]], None);
+        explore_rw::<$lock<RawQSpinLock<Loom>>>([&[Write], &[Read]], None);
+        explore_rw::<$lock<RawQSpinLock<Loom>>>([&[Write, Read], &[Write]], Some(3));
+        explore_rw::<$lock<RawQSpinLock<Loom>>>([&[Write, Read], &[Read, Write]], Some(3));
+        explore_rw::<$lock<RawQSpinLock<Loom>>>([&[Write, Write], &[Write, Write]], Some(3));
+        explore_rw::<$lock<RawPvQSpinLock<Loom>>>([&[Write, Write], &[Write, Write]], Some(2));
+    };
+}
+
 #[test]
 fn qrwlock() {
-    explore_rw::<Queued<RawTas<Loom>>>([&[Write], &[Write]], None);
-    explore_rw::<Queued<RawTas<Loom>>>([&[Write], &[Read]], None);
-    explore_rw::<Queued<RawQSpinLock<Loom>>>([&[Write], &[Write]], None);
-    explore_rw::<Queued<RawQSpinLock<Loom>>>([&[Write], &[Read]], None);
-    explore_rw::<Queued<RawQSpinLock<Loom>>>([&[Write, Read], &[Write]], Some(3));
-    explore_rw::<Queued<RawQSpinLock<Loom>>>([&[Write, Read], &[Read, Write]], Some(3));
-    explore_rw::<Queued<RawQSpinLock<Loom>>>([&[Write, Write], &[Write, Write]], Some(3));
-    explore_rw::<Queued<RawPvQSpinLock<Loom>>>([&[Write, Write], &[Write, Write]], Some(2));
+    explore_queued!(Queued);
 }
 
 #[test]
 fn qrwlock_2014() {
-    explore_rw::<Queued2014<RawTas<Loom>>>([&[Write], &[Write]], None);
-    explore_rw::<Queued2014<RawTas<Loom>>>([&[Write], &[Read]], None);
-    explore_rw::<Queued2014<RawQSpinLock<Loom>>>([&[Write], &[Write]], None);
-    explore_rw::<Queued2014<RawQSpinLock<Loom>>>([&[Write], &[Read]], None);
-    explore_rw::<Queued2014<RawQSpinLock<Loom>>>([&[Write, Read], &[Write]], Some(3));
-    explore_rw::<Queued2014<RawQSpinLock<Loom>>>([&[Write, Read], &[Read, Write]], Some(3));
-    explore_rw::<Queued2014<RawQSpinLock<Loom>>>([&[Write, Write], &[Write, Write]], Some(3));
-    explore_rw::<Queued2014<RawPvQSpinLock<Loom>>>([&[Write, Write], &[Write, Write]], Some(2));
+    explore_queued!(Queued2014);
 }
 
 /// Scenario 2. The writer sees the readers gone; another reads and leaves, in an interrupt, which does
@@ -139,7 +123,7 @@ fn scenario_2_a_writer_that_acquires_before_it_claims_overlaps_with_readers() {
     fn both<L: RawRwLock>() {
         const SIDES: [Sides; 2] = [&[Write], &[Read, Read]];
         let explored = check(Mutation::None, None, || share::<L>(SIDES, HANDLER));
-        assert!(explored.count(Contended) > 0);
+        explored.saw(&[Contended]);
         let text = found_rw::<L>(Mutation::LateClaim, SIDES, HANDLER);
         assert!(text.contains(RACE), "{text}");
     }

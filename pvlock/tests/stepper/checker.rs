@@ -14,11 +14,7 @@ fn the_checker_catches_a_lock_that_excludes_nobody() {
 #[test]
 fn a_forgotten_kick_is_a_deadlock() {
     let mut config = Config::new(PvQSpinLock, 2, 1);
-    config.preempt.push(Preempt {
-        vcpu: 0,
-        at: HOLDS,
-        steps: LONG,
-    });
+    config.preempt(0, HOLDS, LONG);
     assert!(sound::<Fine>(&config).count(PvKickUnlock) > 0);
     config.kick = Kick::Lost;
     match run::<Fine>(&config) {

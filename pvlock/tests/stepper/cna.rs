@@ -60,11 +60,7 @@ fn cna_loses_no_waiter_when_one_is_preempted() {
     for vcpu in 0..5 {
         let mut config = Config::new(Cna, 5, 2);
         config.numa_nodes = 2;
-        config.preempt.push(Preempt {
-            vcpu: 0,
-            at: HOLDS,
-            steps: LONG,
-        });
+        config.preempt(0, HOLDS, LONG);
         preempted_everywhere::<Coarse>(&config, vcpu, |outcome| moved += outcome.count(CnaMoved));
     }
     assert!(moved > 0);

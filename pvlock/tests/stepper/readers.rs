@@ -55,16 +55,8 @@ fn any_vcpu_preempted_at_any_step() {
 #[test]
 fn two_vcpus_preempted_at_any_two_steps() {
     for kind in [QRwLock, QRwLockPvQSpinLock, QRwLock2014] {
-        for (first, second) in [(0, 1), (1, 2)] {
-            for at in 2..9 {
-                let mut config = mixed(kind, 3, 1);
-                config.preempt.push(Preempt {
-                    vcpu: first,
-                    at,
-                    steps: LONG,
-                });
-                preempted_everywhere::<Coarse>(&config, second, |_| ());
-            }
+        for pair in [(0, 1), (1, 2)] {
+            both_preempted::<Coarse>(&mixed(kind, 3, 1), pair, 2..9, |_| ());
         }
     }
 }
@@ -108,20 +100,13 @@ fn tries_among_others_in_random_schedules() {
 fn no_wake_up_is_lost() {
     for kind in halting() {
         let (mut heads, mut nodes, mut kicks) = (0, 0, 0);
-        for holder_at in [HOLDS, HOLDS + 1, HOLDS + 4] {
-            for vcpu in 0..4 {
-                let mut config = mixed(kind, 4, 1);
-                config.preempt.push(Preempt {
-                    vcpu: 1,
-                    at: holder_at,
-                    steps: LONG,
-                });
-                preempted_everywhere::<Coarse>(&config, vcpu, |outcome| {
-                    heads += outcome.count(PvWaitHead);
-                    nodes += outcome.count(PvWaitNode);
-                    kicks += outcome.count(PvKickUnlock);
-                });
-            }
+        for vcpu in 0..4 {
+            let ats = [HOLDS, HOLDS + 1, HOLDS + 4];
+            both_preempted::<Coarse>(&mixed(kind, 4, 1), (1, vcpu), ats, |outcome| {
+                heads += outcome.count(PvWaitHead);
+                nodes += outcome.count(PvWaitNode);
+                kicks += outcome.count(PvKickUnlock);
+            });
         }
         assert!(
             heads > 0 && nodes > 0 && kicks > 0,
@@ -134,11 +119,7 @@ fn no_wake_up_is_lost() {
 fn a_forgotten_kick_of_the_wait_lock_is_a_deadlock() {
     for kind in halting() {
         let mut config = Config::new(kind, 3, 1);
-        config.preempt.push(Preempt {
-            vcpu: 0,
-            at: HOLDS,
-            steps: LONG,
-        });
+        config.preempt(0, HOLDS, LONG);
         assert!(sound::<Coarse>(&config).count(PvKickUnlock) > 0, "{kind}");
         config.kick = Kick::Lost;
         let failure = run::<Coarse>(&config).unwrap_err();
@@ -205,23 +186,7 @@ fn interrupts_that_write_another_lock_at_any_step() {
         config.locks = 2;
         config.programs[1] = [writes(1, 1), reads(0, 1), writes(1, 1)].concat();
         config.programs[2] = [reads(1, 1), writes(0, 1), reads(1, 1)].concat();
-        for holder_at in [HOLDS, u64::MAX] {
-            config.preempt = vec![Preempt {
-                vcpu: 1,
-                at: holder_at,
-                steps: LONG,
-            }];
-            for at in 0.. {
-                config.interrupts = vec![Interrupt {
-                    vcpu: 0,
-                    when: When::Step(at),
-                    lock: 1,
-                }];
-                if sound::<Coarse>(&config).interrupts == 0 {
-                    break;
-                }
-            }
-        }
+        interrupted_everywhere(config);
     }
 }
 

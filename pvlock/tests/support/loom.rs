@@ -7,7 +7,7 @@ use loom::sync::atomic::{self, Ordering, fence};
 use loom::sync::{Condvar, Mutex};
 use pvlock::atomic::{Atomic, Watch};
 use pvlock::pv_hash::HashSlot;
-use pvlock::word::{Field, LockWord, PortableWord};
+use pvlock::word::{Field, LockWord, Parts, PortableWord};
 use pvlock::{LockEvent, MAX_NODES, PerCpu, Platform};
 use std::cell::Cell;
 
@@ -76,6 +76,14 @@ impl Explored {
     /// How often `event` happened, in all executions together.
     pub(crate) fn count(&self, event: LockEvent) -> u64 {
         self.counts[event as usize]
+    }
+
+    /// Panics unless each of these has happened.
+    #[track_caller]
+    pub(crate) fn saw(&self, events: &[LockEvent]) {
+        for &event in events {
+            assert!(self.count(event) > 0, "{}", event.name());
+        }
     }
 }
 
@@ -207,6 +215,10 @@ unsafe impl<const NODE: bool> Atomic<u32> for U32<NODE> {
         self.0.fetch_and(value, order)
     }
 }
+
+#[allow(unsafe_code)] // For the promise.
+// SAFETY: by default.
+unsafe impl<const NODE: bool> Parts for U32<NODE> {}
 
 /// A 64-bit atomic: loom's, or for mere statistics one that loom does not see.
 pub(crate) enum U64 {

@@ -1,25 +1,16 @@
 //! Starts guests, leads them through their phases, and waits for what they do.
 #![allow(dead_code, reason = "each test uses some of it")]
 
+mod kvm;
+
+pub(crate) use kvm::kvm_is_here;
+
 use abi::{Counter, Params, VcpuState, Workload, phase};
 use host::Notice;
 use pvlock::LockKind;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedReceiver;
-use vmm::{Config, Cpl, Vm, VmmError};
-
-/// Whether there is a KVM to test with. Any other obstacle than its absence fails the test.
-pub(crate) fn kvm_is_here() -> bool {
-    match vmm::check_host(8) {
-        Ok(()) => true,
-        Err(VmmError::NoKvm | VmmError::NoPermission) => {
-            let line = "=".repeat(60);
-            eprintln!("{line}\nSKIPPED: no usable /dev/kvm, no guest was run\n{line}");
-            false
-        }
-        Err(e) => panic!("KVM is here but unusable: {e}"),
-    }
-}
+use vmm::{Config, Cpl, Vm};
 
 pub(crate) fn spin(lock: LockKind) -> Params {
     Params {

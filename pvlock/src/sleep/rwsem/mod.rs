@@ -76,7 +76,7 @@ use super::list::WaitList;
 use super::me;
 use super::osq::Osq;
 use super::within::Within;
-use crate::atomic::{Atomic, ConstZero, Watch};
+use crate::atomic::{Atomic, Watch, zeroed};
 use crate::traced::{Held, TracedRw, TracedSem};
 use crate::{Platform, RawLock, RawQSpinLock};
 use core::fmt;
@@ -266,11 +266,6 @@ impl<P: Platform, W: RawLock> TracedRw for RawRwSem<P, W> {
         }
     }
 
-    #[inline]
-    fn try_fast(&self) -> bool {
-        self.count.load(Relaxed) == 0 && self.fast().is_ok()
-    }
-
     #[inline(always)]
     fn release(&self) {
         self.require_own();
@@ -307,33 +302,7 @@ impl<P: Platform, W: RawLock> TracedSem for RawRwSem<P, W> {
     }
 }
 
-impl<P: Platform, W: RawLock> Default for RawRwSem<P, W> {
-    fn default() -> Self {
-        Self {
-            count: P::U64::new(0),
-            owner: P::U32::new(0),
-            osq: Osq::default(),
-            list: WaitList::default(),
-            wait: W::new(),
-            magic: Magic::default(),
-        }
-    }
-}
-
-impl<P: Platform, W: ConstZero> ConstZero for RawRwSem<P, W>
-where
-    P::U32: ConstZero,
-    P::U64: ConstZero,
-{
-    const ZERO: Self = Self {
-        count: P::U64::ZERO,
-        owner: P::U32::ZERO,
-        osq: Osq::ZERO,
-        list: WaitList::ZERO,
-        wait: W::ZERO,
-        magic: Magic::ZERO,
-    };
-}
+zeroed!(RawRwSem[over W]: count: U64, owner: U32; osq: Osq<P>, list: WaitList<P>, magic: Magic<P>);
 
 pub(crate) fn describe(count: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match (count & WRITER != 0, readers(count)) {

@@ -62,18 +62,11 @@ impl<P: Platform, W: RawLock> RawRwSem<P, W> {
         if P::need_resched() || !owner.is_promising::<P>() {
             return false;
         }
-        let taken = self.osq.lock() && {
-            let taken = self.spin();
-            self.osq.unlock();
-            taken
-        };
-        let event = if taken {
-            LockEvent::RwsemOptLock
-        } else {
-            LockEvent::RwsemOptFail
-        };
-        P::count(event, 1);
-        taken
+        self.osq.in_turn(
+            || self.spin(),
+            Some(LockEvent::RwsemOptLock),
+            LockEvent::RwsemOptFail,
+        )
     }
 
     fn spin(&self) -> bool {

@@ -56,28 +56,57 @@ use super::list::WaitList;
 use super::me;
 use super::osq::Osq;
 use super::within::Within;
-use crate::atomic::{Atomic, ConstZero, Watch};
+use crate::atomic::{Atomic, Watch, zeroed};
 use crate::traced::{Held, TracedRw};
 use crate::{Platform, RawLock, RawQSpinLock};
 use core::fmt;
+use core::marker::PhantomData;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// The lock; see the [module](self) documentation for the switches. `W` is the wait lock.
-#[repr(C)]
-pub struct RawRwSemXadd<
-    P: Platform,
+/// Which switches are on; see the [module](self) documentation.
+pub trait Variant: 'static {
+    /// The fast path of the x86 assembly.
+    const ASM: bool;
+    /// 3.16.
+    const OLD: bool;
+    /// Readers spin.
+    const RSPIN: bool;
+    /// Writers that are woken spin.
+    const RESPIN: bool;
+}
+
+/// The variant with these switches.
+pub struct Switches<const ASM: bool, const OLD: bool, const RSPIN: bool, const RESPIN: bool>;
+
+impl<const ASM: bool, const OLD: bool, const RSPIN: bool, const RESPIN: bool> Variant
+    for Switches<ASM, OLD, RSPIN, RESPIN>
+{
+    const ASM: bool = ASM;
+    const OLD: bool = OLD;
+    const RSPIN: bool = RSPIN;
+    const RESPIN: bool = RESPIN;
+}
+
+/// The lock with these switches; `W` is the wait lock.
+pub type RawRwSemXadd<
+    P,
     const ASM: bool = false,
     const OLD: bool = false,
     const RSPIN: bool = false,
     const RESPIN: bool = false,
     W = RawQSpinLock<Within<P>>,
-> {
+> = RwSemXadd<P, Switches<ASM, OLD, RSPIN, RESPIN>, W>;
+
+/// The lock in the variant `V`; see the [module](self) documentation. `W` is the wait lock.
+#[repr(C)]
+pub struct RwSemXadd<P: Platform, V, W> {
     count: P::U64,
     owner: P::U32,
     osq: Osq<P>,
     list: WaitList<P>,
     wait: W,
     magic: Magic<P>,
+    variant: PhantomData<fn() -> V>,
 }
 
 const ACTIVE: u64 = (1 << 32) - 1;
@@ -97,19 +126,11 @@ const fn below(a: u64, b: u64) -> bool {
     a.cast_signed() < b.cast_signed()
 }
 
-impl<
-    P: Platform,
-    const ASM: bool,
-    const OLD: bool,
-    const RSPIN: bool,
-    const RESPIN: bool,
-    W: RawLock,
-> RawRwSemXadd<P, ASM, OLD, RSPIN, RESPIN, W>
-{
+impl<P: Platform, V: Variant, W: RawLock> RwSemXadd<P, V, W> {
     /// As that of [`rwsem`](super::rwsem).
     #[inline(always)]
     fn set_reader_owned(&self, name: impl FnOnce() -> u32) {
-        if !OLD && (debug::ON || self.owner.load(Relaxed) & BY_READERS == 0) {
+        if !V::OLD && (debug::ON || self.owner.load(Relaxed) & BY_READERS == 0) {
             self.owner
                 .store(name() << OWNER_SHIFT | BY_READERS, Relaxed);
         }
@@ -144,15 +165,7 @@ impl<
     }
 }
 
-impl<
-    P: Platform,
-    const ASM: bool,
-    const OLD: bool,
-    const RSPIN: bool,
-    const RESPIN: bool,
-    W: RawLock,
-> TracedRw for RawRwSemXadd<P, ASM, OLD, RSPIN, RESPIN, W>
-{
+impl<P: Platform, V: Variant, W: RawLock> TracedRw for RwSemXadd<P, V, W> {
     type Platform = P;
     type Seen = ();
 
@@ -195,7 +208,7 @@ impl<
     fn fast(&self) -> Result<(), ()> {
         // Acquire pairs with the Release in both unlocks.
         let old = self.count.fetch_add(WRITER, Acquire);
-        if old == 0 || (ASM && old & ACTIVE == 0) {
+        if old == 0 || (V::ASM && old & ACTIVE == 0) {
             self.set_writer_owned();
             return Ok(());
         }
@@ -235,48 +248,10 @@ impl<
     }
 }
 
-impl<
-    P: Platform,
-    const ASM: bool,
-    const OLD: bool,
-    const RSPIN: bool,
-    const RESPIN: bool,
-    W: RawLock,
-> Default for RawRwSemXadd<P, ASM, OLD, RSPIN, RESPIN, W>
-{
-    fn default() -> Self {
-        Self {
-            count: P::U64::new(0),
-            owner: P::U32::new(0),
-            osq: Osq::default(),
-            list: WaitList::default(),
-            wait: W::new(),
-            magic: Magic::default(),
-        }
-    }
-}
-
-impl<
-    P: Platform,
-    const ASM: bool,
-    const OLD: bool,
-    const RSPIN: bool,
-    const RESPIN: bool,
-    W: ConstZero,
-> ConstZero for RawRwSemXadd<P, ASM, OLD, RSPIN, RESPIN, W>
-where
-    P::U32: ConstZero,
-    P::U64: ConstZero,
-{
-    const ZERO: Self = Self {
-        count: P::U64::ZERO,
-        owner: P::U32::ZERO,
-        osq: Osq::ZERO,
-        list: WaitList::ZERO,
-        wait: W::ZERO,
-        magic: Magic::ZERO,
-    };
-}
+zeroed!(
+    RwSemXadd[type V: Variant][over W]: count: U64, owner: U32;
+    osq: Osq<P>, list: WaitList<P>, magic: Magic<P>, variant: PhantomData<fn() -> V>
+);
 
 pub(crate) fn describe(count: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let active = count & ACTIVE;

@@ -1,6 +1,6 @@
 //! Tasks that do not get in at once, and how they are woken.
 
-use super::{ACTIVE, MAX_READERS, READER, RawRwSemXadd, WAITING, WRITER, below};
+use super::{ACTIVE, MAX_READERS, READER, RwSemXadd, Variant, WAITING, WRITER, below};
 use crate::atomic::{Atomic, Watch};
 use crate::qrwlock::too_many_readers;
 use crate::sleep::list::{NOBODY, WaitList, Wakes, sleep, waiter};
@@ -13,15 +13,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 /// State of a waiter: it wants to read.
 const READS: u32 = 1;
 
-impl<
-    P: Platform,
-    const ASM: bool,
-    const OLD: bool,
-    const RSPIN: bool,
-    const RESPIN: bool,
-    W: RawLock,
-> RawRwSemXadd<P, ASM, OLD, RSPIN, RESPIN, W>
-{
+impl<P: Platform, V: Variant, W: RawLock> RwSemXadd<P, V, W> {
     /// A reader that is in the count, which was `old` before, but may not.
     ///
     /// # Panics
@@ -36,7 +28,7 @@ impl<
         }
         P::count(LockEvent::Contended, 1);
         let mut change = READER.wrapping_neg();
-        if RSPIN && self.is_promising() {
+        if V::RSPIN && self.is_promising() {
             let old = self.count.fetch_add(change, Relaxed);
             self.wake_if_left(old.wrapping_add(change));
             if self.spin_in_turn(Self::try_read_past_list) {
@@ -122,7 +114,7 @@ impl<
             if first {
                 P::trace(self, TraceEvent::Head);
             }
-            let taken = RESPIN && first && self.spin_in_turn(Self::try_write_past_list);
+            let taken = V::RESPIN && first && self.spin_in_turn(Self::try_write_past_list);
             self.wait.lock();
             if taken {
                 self.list.remove(me);
@@ -176,7 +168,7 @@ impl<
     }
 
     fn unlock_and_wake(&self, wakes: Wakes) {
-        if OLD {
+        if V::OLD {
             wakes.run::<P, _>(self);
             self.wait.unlock();
         } else {

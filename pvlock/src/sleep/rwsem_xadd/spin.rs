@@ -9,7 +9,7 @@
 //! On a CPU means one that is not known to be preempted. Linux 4.x set no bound on an owner unknown; see
 //! [`super::super::rwsem`] for why there is one here.
 
-use super::{BY_READERS, OWNER_SHIFT, RawRwSemXadd};
+use super::{BY_READERS, OWNER_SHIFT, RwSemXadd, Variant};
 use crate::atomic::Watch;
 use crate::sleep::runs;
 use crate::{LockEvent, Platform, RawLock};
@@ -27,15 +27,7 @@ enum Owner {
     Writer(u32),
 }
 
-impl<
-    P: Platform,
-    const ASM: bool,
-    const OLD: bool,
-    const RSPIN: bool,
-    const RESPIN: bool,
-    W: RawLock,
-> RawRwSemXadd<P, ASM, OLD, RSPIN, RESPIN, W>
-{
+impl<P: Platform, V: Variant, W: RawLock> RwSemXadd<P, V, W> {
     fn owner(&self) -> Owner {
         let word = self.owner.load(Relaxed);
         match word >> OWNER_SHIFT {
@@ -53,8 +45,8 @@ impl<
     fn promises(owner: Owner) -> bool {
         match owner {
             Owner::Writer(name) => runs::<P>(name),
-            Owner::Readers => RSPIN,
-            Owner::Unknown => RSPIN || !OLD,
+            Owner::Readers => V::RSPIN,
+            Owner::Unknown => V::RSPIN || !V::OLD,
         }
     }
 
@@ -63,15 +55,8 @@ impl<
         if !self.is_promising() {
             return false;
         }
-        let taken = self.osq.lock() && {
-            let taken = self.spin(take);
-            self.osq.unlock();
-            taken
-        };
-        if !taken {
-            P::count(LockEvent::RwsemOptFail, 1);
-        }
-        taken
+        self.osq
+            .in_turn(|| self.spin(take), None, LockEvent::RwsemOptFail)
     }
 
     fn spin(&self, take: fn(&Self) -> bool) -> bool {
@@ -90,7 +75,7 @@ impl<
             match owner {
                 Owner::Writer(_) => {
                     // In 3.16 one spins on one owner.
-                    if OLD && !RSPIN && owner != last {
+                    if V::OLD && !V::RSPIN && owner != last {
                         return false;
                     }
                     until = None;

@@ -2,7 +2,7 @@
 
 use super::MACHINE;
 use pvlock::atomic::{Atomic, Watch};
-use pvlock::word::{Field, LockWord};
+use pvlock::word::{Field, LockWord, Parts};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The scheduling point before every access. No-op while the checker looks at the memory.
@@ -83,6 +83,10 @@ macro_rules! stepped_atomic {
 
 stepped_atomic!(U32, AtomicU32, u32);
 stepped_atomic!(U64, AtomicU64, u64);
+
+#[allow(unsafe_code)] // For the promise.
+// SAFETY: by default.
+unsafe impl Parts for U32 {}
 
 /// A lock word each access to which is one step, whatever it is made of.
 #[repr(transparent)]

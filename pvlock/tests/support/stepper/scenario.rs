@@ -131,6 +131,11 @@ impl Config {
         }
     }
 
+    /// That vCPU loses its CPU besides.
+    pub(crate) fn preempt(&mut self, vcpu: usize, at: u64, steps: u64) {
+        self.preempt.push(Preempt { vcpu, at, steps });
+    }
+
     /// As new, with a random schedule.
     pub(crate) fn random(self, seed: u64) -> Self {
         Self {

@@ -112,54 +112,66 @@ impl Machine {
     }
 }
 
+/// Asks for a lock by `acquire`, with the phases before and after; whether it has got it.
+fn ask(
+    lock: usize,
+    [asks, holds]: [fn(usize) -> Phase; 2],
+    acquire: impl FnOnce() -> bool,
+) -> bool {
+    let machine = super::machine();
+    machine.enter(asks(lock));
+    let taken = acquire();
+    if taken {
+        machine.enter(holds(lock));
+        machine.acquired(lock);
+    } else {
+        machine.leave(lock);
+    }
+    taken
+}
+
 /// Does one thing, on the vCPU that runs.
 fn perform<L: Subject>(op: Op, locks: &[L]) {
+    const WRITE: [fn(usize) -> Phase; 2] = [Phase::Locking, Phase::Holding];
+    const READ: [fn(usize) -> Phase; 2] = [Phase::ReadLocking, Phase::Reading];
     let machine = super::machine();
+    let took = |taken, unlock| {
+        if taken {
+            machine.suspend("section");
+            perform(unlock, locks);
+        }
+    };
     match op {
         Op::Lock(lock) => {
-            machine.enter(Phase::Locking(lock));
-            locks[lock].lock();
-            machine.enter(Phase::Holding(lock));
-            machine.acquired(lock);
+            ask(lock, WRITE, || {
+                locks[lock].lock();
+                true
+            });
         }
         Op::Unlock(lock) => {
             machine.enter(Phase::Unlocking(lock));
             locks[lock].unlock();
             machine.leave(lock);
         }
-        Op::Try(lock) => {
-            machine.enter(Phase::Locking(lock));
-            if locks[lock].try_lock() {
-                machine.enter(Phase::Holding(lock));
-                machine.acquired(lock);
-                machine.suspend("section");
-                perform(Op::Unlock(lock), locks);
-            } else {
-                machine.leave(lock);
-            }
-        }
+        Op::Try(lock) => took(
+            ask(lock, WRITE, || locks[lock].try_lock()),
+            Op::Unlock(lock),
+        ),
         Op::Read(lock) => {
-            machine.enter(Phase::ReadLocking(lock));
-            locks[lock].read();
-            machine.enter(Phase::Reading(lock));
-            machine.acquired(lock);
+            ask(lock, READ, || {
+                locks[lock].read();
+                true
+            });
         }
         Op::ReadUnlock(lock) => {
             machine.enter(Phase::ReadUnlocking(lock));
             locks[lock].read_unlock();
             machine.leave(lock);
         }
-        Op::TryRead(lock) => {
-            machine.enter(Phase::ReadLocking(lock));
-            if locks[lock].try_read() {
-                machine.enter(Phase::Reading(lock));
-                machine.acquired(lock);
-                machine.suspend("section");
-                perform(Op::ReadUnlock(lock), locks);
-            } else {
-                machine.leave(lock);
-            }
-        }
+        Op::TryRead(lock) => took(
+            ask(lock, READ, || locks[lock].try_read()),
+            Op::ReadUnlock(lock),
+        ),
         Op::Pause(steps) => {
             for _ in 0..steps {
                 machine.suspend("section");
