@@ -4,7 +4,7 @@
 
 use crate::HostError;
 use pvlock::LockKind;
-use rustix::thread::{MembarrierCommand, membarrier};
+use rustix::thread::{MembarrierCommand, membarrier, membarrier_query};
 
 /// Says that this process will ask for barriers, if the lock of that number has waiters that do: before any of
 /// them. It makes switches between processes a little dearer.
@@ -24,6 +24,11 @@ fn register() -> Result<(), HostError> {
         .map_err(HostError::os("use membarrier(2)"))
 }
 
+/// Whether this kernel lets this process have such barriers.
+pub fn is_offered() -> bool {
+    membarrier_query().contains_command(MembarrierCommand::PrivateExpedited)
+}
+
 /// Such a barrier. Threads that are off their CPUs have passed one as they left.
 ///
 /// # Errors
@@ -36,11 +41,10 @@ pub fn barrier() -> Result<(), HostError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::thread::membarrier_query;
 
     #[test]
     fn a_registered_process_gets_its_barrier() {
-        if membarrier_query().contains_command(MembarrierCommand::PrivateExpedited) {
+        if is_offered() {
             register().unwrap();
             barrier().unwrap();
         } else {

@@ -3,10 +3,11 @@
 use crate::host::Host;
 use crate::host::limits::Limits;
 pub use crate::machine::Unknown;
-use crate::scenario::Scenario;
+use crate::scenario::{Lock, Scenario};
 use crate::trace::account::Account;
 use abi::Counter;
 use abi::hist::{BUCKETS, bucket_values};
+use pvlock::LockEvent;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -430,6 +431,15 @@ impl VmRecord {
     /// The sum of a counter over the vCPUs, while all were at work ([`VcpuRecord::figures`]).
     pub fn total(&self, counter: Counter) -> u64 {
         self.vcpus.iter().map(|vcpu| vcpu.counter(counter)).sum()
+    }
+
+    /// Acquisitions that found the lock taken, if the lock tells: peers do not.
+    pub fn contended(&self) -> Option<u64> {
+        let peer = self
+            .lock
+            .parse()
+            .is_ok_and(|lock: Lock| lock.kind.peer().is_some());
+        (!peer).then(|| self.total(Counter::Lock(LockEvent::Contended)))
     }
 
     /// The sum of a counter over the vCPUs, in the whole measurement.

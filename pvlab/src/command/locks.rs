@@ -5,7 +5,7 @@ use crate::report::column::Columns;
 use crate::report::doc::{Block, render};
 use crate::report::{Format, to_json};
 use clap::Args;
-use pvlock::LockKind;
+use peers::Kind;
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -16,18 +16,19 @@ struct List<L> {
 
 /// The list of locks.
 pub(crate) fn locks(format: Format) -> String {
+    let locks: Vec<_> = Kind::all().collect();
     if format == Format::Json {
         return to_json(&List {
             schema: "pvlab.locks/1",
-            locks: columns().objects(LockKind::ALL),
+            locks: columns().objects(&locks),
         });
     }
-    let table = columns().table("", LockKind::ALL.iter().copied());
+    let table = columns().table("", locks.into_iter());
     render(&[Block::Table(table)], format)
 }
 
-fn columns<'a>() -> Columns<'a, LockKind> {
-    type Flag = fn(&LockKind) -> bool;
+fn columns<'a>() -> Columns<'a, Kind> {
+    type Flag = fn(&Kind) -> bool;
     let flags: [(&str, Flag); 6] = [
         ("fair", |lock| lock.traits().fair),
         ("halts", |lock| lock.traits().halts),
@@ -36,17 +37,21 @@ fn columns<'a>() -> Columns<'a, LockKind> {
         ("readers", |lock| lock.is_rw()),
         ("sleeps", |lock| lock.traits().sleeps),
     ];
-    let flag = |columns: Columns<'a, LockKind>, (name, is): (&'static str, Flag)| {
-        let yes = move |lock: &LockKind| if is(lock) { "yes" } else { "-" }.to_owned();
+    let flag = |columns: Columns<'a, Kind>, (name, is): (&'static str, Flag)| {
+        let yes = move |lock: &Kind| if is(lock) { "yes" } else { "-" }.to_owned();
         columns.value(name, is).cell(name, yes).left()
     };
     let columns = Columns::new()
-        .text("name", "lock", |lock: &LockKind| lock.name().to_owned())
+        .text("name", "lock", |lock: &Kind| lock.name().to_owned())
         .value("summary", |lock| lock.summary());
     let columns =
         (flags.into_iter().fold(columns, flag)).value("downgrade_and_kill", |lock| lock.is_sem());
-    flag(columns, ("control", |lock| lock.traits().control))
-        .cell("what it is", |lock| lock.summary().to_owned())
+    let columns = flag(columns, ("control", |lock| lock.traits().control));
+    flag(columns, ("peer", |lock| lock.peer().is_some()))
+        .cell("what it is", |lock| match lock.peer() {
+            Some(peer) if !peer.is_built_in() => format!("{}; not built in", lock.summary()),
+            _ => lock.summary().to_owned(),
+        })
         .left()
 }
 

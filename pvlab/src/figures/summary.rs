@@ -81,8 +81,8 @@ pub(crate) struct Summary {
     pub acquisitions: u64,
     /// Acquisitions that were made in a context that had interrupted another.
     pub nested: u64,
-    /// Acquisitions that found the lock taken.
-    pub contended: u64,
+    /// Acquisitions that found the lock taken; `None`: the lock does not tell.
+    pub contended: Option<u64>,
     pub halts: u64,
     pub kicks: u64,
     /// Queued waiters that woke without having become queue head.
@@ -152,7 +152,7 @@ impl Summary {
             starving: Starving::of(runs),
             nested: total(Counter::Nested),
             acquisitions: total(Counter::Acquisitions),
-            contended: total(Counter::Lock(LockEvent::Contended)),
+            contended: runs.iter().map(|run| run.vm.contended()).sum(),
             halts: total(Counter::Halts),
             kicks: total(Counter::Kicks),
             spurious_wakes: total(Counter::Lock(LockEvent::PvSpuriousWakeup)),

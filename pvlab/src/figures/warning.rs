@@ -231,7 +231,7 @@ pub(crate) fn of_summary(
             }
         }
     }
-    if summary.contended == 0 {
+    if summary.contended == Some(0) {
         let text =
             "0 contended acquisitions; nobody ever waited, so this says nothing about waiting";
         warn("never_contended", &text);

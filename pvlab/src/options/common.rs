@@ -4,6 +4,7 @@ use super::cpus::{CpuUsage, map, placement};
 use super::effect;
 use super::error::CliError;
 use super::guests::{Guests, check_vcpus};
+use super::lock::LockUsage;
 use super::machine::{Chosen, MachineArgs, MachineUsage, check_kvm};
 use super::numbers::{count, named, whole};
 use super::offer::OfferArgs;
@@ -50,7 +51,7 @@ pub(crate) struct Common {
     #[command(flatten)]
     pub(crate) base: BaseArgs,
     #[command(flatten)]
-    work: WorkArgs,
+    pub(crate) work: WorkArgs,
     /// Least time before the measurement starts, with unit.
     #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = duration)]
     warm_up: Duration,
@@ -182,6 +183,12 @@ impl BaseArgs {
         }
         effect::check(self, &scenario, &locks)?;
         check_time("--warm-up", scenario.warm_up, machine)?;
+        if let Some(&lock) = locks.iter().find(|lock| lock.traits().barriers)
+            && !machine.is_simulated()
+            && !::host::membarrier::is_offered()
+        {
+            return Err(LockUsage::NoBarriers(lock).into());
+        }
         // Last, so that a wrong command line is called wrong on every host alike.
         if facts.kvm {
             check_kvm(machine, host, &scenario.vms)?;

@@ -1,11 +1,11 @@
 //! Locks, as they are asked for.
 
+use super::error::usage;
 use super::numbers::suggesting;
-use crate::scenario::{UnknownLock, join_dispatch, split_dispatch};
+use crate::scenario::{Lock, UnknownLock, join_dispatch, split_dispatch};
 use abi::Dispatch;
 use clap::builder::{PossibleValue, TypedValueParser};
 use peers::Kind;
-use pvlock::LockKind;
 use std::fmt;
 
 /// What is wrong with a lock's name.
@@ -15,7 +15,14 @@ pub(crate) enum LockUsage {
     UnknownLock(String),
     #[error("'{0}' is no way to call a lock; write LOCK:direct, LOCK:pointer or LOCK:patched")]
     UnknownDispatch(String),
+    #[error(
+        "'{0}' takes memory barriers on all CPUs, which this kernel does not offer (membarrier(2)); use a lock \
+         without, such as pv-qspinlock+bound+rehash"
+    )]
+    NoBarriers(Lock),
 }
+
+usage!(LockUsage);
 
 fn suggestion(name: &str) -> String {
     let name = name.to_lowercase();
@@ -39,8 +46,8 @@ pub(crate) struct LockArg {
 /// The name of no lock, but of a choice.
 const AUTO: &str = "auto";
 
-impl From<LockKind> for LockArg {
-    fn from(kind: LockKind) -> Self {
+impl<K: Into<Kind>> From<K> for LockArg {
+    fn from(kind: K) -> Self {
         Self {
             kind: Some(kind.into()),
             dispatch: Dispatch::Direct,

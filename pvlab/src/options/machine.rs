@@ -6,6 +6,7 @@ use super::guests::check_vcpus;
 use super::numbers::{count, suggesting};
 use crate::host::{Device, Host, allowed_cpus};
 use crate::human::plural;
+use crate::machine::Facts;
 use crate::scenario::{MachineKind, SIM_PREFIX, Simulated, VmSpec};
 use clap::Args;
 use clap::builder::{PossibleValue, TypedValueParser};
@@ -131,6 +132,12 @@ pub(super) struct Chosen {
 }
 
 impl MachineArgs {
+    /// Unless a machine was asked for, one of this host that is such.
+    pub(crate) fn prefer(&mut self, is: fn(&Facts) -> bool) {
+        let such = MachineKind::of_the_host().find(|kind| is(kind.facts()));
+        self.machine = self.machine.take().or(such.map(MachineArg::OfHost));
+    }
+
     /// The machine that was asked for, or else the best that there is.
     pub(super) fn choose(&self, host: &Host) -> Result<Chosen, CliError> {
         let no_guests = match host.kvm.device {

@@ -151,6 +151,11 @@ pub(crate) fn numa_nodes(text: &str) -> Result<u32, NumberUsage> {
 }
 
 impl WorkArgs {
+    /// Whether some acquisitions are for reading.
+    pub(crate) const fn reads(&self) -> bool {
+        self.reads.is_some() || self.readers.is_some()
+    }
+
     /// The workload of `vms`, if that can be done with each of `locks`.
     pub(super) fn workload(&self, vms: &[VmSpec], locks: &[Lock]) -> Result<Work, CliError> {
         let (mix, reads) = match (self.reads, self.readers) {

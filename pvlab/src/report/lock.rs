@@ -102,7 +102,7 @@ pub(crate) fn waiting<'a>() -> Columns<'a, LockRow<'a>> {
     Columns::new()
         .value("contended", |r: &LockRow<'_>| r.summary.contended)
         .cell("contended", |r| {
-            share(r.summary.contended, r.summary.acquisitions)
+            or_dash(r.summary.contended, |n| share(n, r.summary.acquisitions))
         })
         .value("halts", |r| r.summary.halts)
         .cell("halts", per_second(|s| s.halts))

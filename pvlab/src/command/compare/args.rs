@@ -18,6 +18,7 @@ Examples:
       --critical 0 --outside 0 --no-latency       what calling it in other ways costs
   pvlab compare --locks rwlock --readers 6 --vcpus 8   readers against writers
   pvlab compare --vcpus 1 --cpus 0 --critical 0   nobody contends
+  pvlab compare --peers --vcpus 8                 locks that others wrote, on host threads
   pvlab compare --outside 1us:exp                 vCPUs that do not fall into step
   pvlab compare --data same-line                  locks embedded in what they guard
   pvlab compare --machine sim:broadwell-ex-4s --locks ticket,qspinlock --warm-up 5ms --duration 50ms";
@@ -28,8 +29,12 @@ pub(crate) struct CompareArgs {
     /// kernel would choose; `LOCK:pointer` calls it through function pointers, `LOCK:patched` by calls
     /// patched into the guest's code.
     #[arg(long, value_name = "LOCKS", value_delimiter = ',', value_parser = each(lock_parser()),
-          default_value = "tas,ticket,qspinlock,pv-qspinlock")]
+          default_value = "tas,ticket,qspinlock,pv-qspinlock,pv-next")]
     pub(crate) locks: Vec<LockArg>,
+    /// Compare pv-next with the locks that others wrote (std, parking_lot, pthread ...) on host threads; with
+    /// --reads or --readers, qrwlock+pv-next with those that have a read side.
+    #[arg(long, conflicts_with = "locks")]
+    pub(crate) peers: bool,
     /// vCPUs of each guest [default: 4 for each CPU, or 1 on a simulated machine].
     #[arg(long, value_name = "N", value_parser = vcpus)]
     pub(crate) vcpus: Option<usize>,

@@ -23,6 +23,7 @@ use crate::options::times::length;
 use crate::record::{Context, Ended, Record};
 use crate::report::{Format, Report};
 use crate::session;
+use peers::{Kind, Peer};
 use plan::Plan;
 use pvlock::LockKind;
 use result::Comparison;
@@ -45,9 +46,17 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, CliError> {
         return Err(CompareUsage::ExplainCsv.into());
     }
     let host = Host::examine();
-    let baseline = baseline(args)?;
+    let mut common = args.cells.common.clone();
+    let locks = match args.peers {
+        true => {
+            common.base.machine.prefer(|facts| facts.peers);
+            beside_peers(common.work.reads())
+        }
+        false => args.locks.clone(),
+    };
+    let baseline = baseline(args, &locks)?;
     let guests = Guests::Alternatives {
-        locks: args.locks.clone(),
+        locks,
         first: baseline,
         vcpus: args.vcpus,
     };
@@ -56,7 +65,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, CliError> {
         scenario,
         machine_reason,
         locks,
-    } = (args.cells.common).request(guests, length, &host)?;
+    } = common.request(guests, length, &host)?;
     if args.explain {
         trace::check_traceable(&scenario)?;
     }
@@ -115,15 +124,29 @@ fn explain(plan: &Plan) -> Result<Vec<Record>, CliError> {
     Ok(records)
 }
 
+/// Our lock, and the peers that are built in: those with a read side, or the others.
+fn beside_peers(reads: bool) -> Vec<LockArg> {
+    let ours = match reads {
+        true => LockKind::QRwLockPvNext,
+        false => LockKind::PvNext,
+    };
+    let peers = Peer::ALL.iter().copied();
+    let peers = peers.filter(|peer| peer.is_built_in() && peer.is_rw() == reads);
+    std::iter::once(ours.into())
+        .chain(peers.map(Kind::Peer))
+        .map(LockArg::from)
+        .collect()
+}
+
 /// Place of the baseline among the locks. Native qspinlock is what most guests run, so it is what
 /// others are compared with unless somebody says otherwise.
-fn baseline(args: &CompareArgs) -> Result<usize, CompareUsage> {
-    let place = |lock: LockArg| args.locks.iter().position(|&other| other == lock);
+fn baseline(args: &CompareArgs, locks: &[LockArg]) -> Result<usize, CompareUsage> {
+    let place = |lock: LockArg| locks.iter().position(|&other| other == lock);
     let Some(baseline) = args.baseline else {
         return Ok(place(LockKind::QSpinLock.into()).unwrap_or(0));
     };
     place(baseline).ok_or_else(|| {
-        let locks = listed(&args.locks).replace(' ', "");
+        let locks = listed(locks).replace(' ', "");
         CompareUsage::BaselineMissing { baseline, locks }
     })
 }

@@ -58,7 +58,7 @@ fn ratios_are_taken_within_each_round() {
     // Twice as much each time: 400 * 2^(+-4.3027/sqrt 3).
     assert!((typical.lo.unwrap() - 71.5).abs() < 0.1, "{typical:?}");
     assert_eq!(tas.summary.acquisitions, 1400);
-    assert_eq!(tas.summary.contended, 700);
+    assert_eq!(tas.summary.contended, Some(700));
     let itself = base.ratio.as_ref().unwrap();
     let Typical { median, lo, hi, .. } = itself.typical;
     assert_eq!((median, lo, hi), (1.0, Some(1.0), Some(1.0)));

@@ -92,7 +92,10 @@ pub(crate) fn interval_lines(scenario: &Scenario, interval: &Interval) -> Vec<St
                 interval.at_s,
                 spec.lock,
                 per_second(vm.acquisitions),
-                per_second(vm.contended),
+                match spec.lock.kind.peer() {
+                    None => per_second(vm.contended),
+                    Some(_) => "-".to_owned(),
+                },
                 per_second(vm.halts),
                 per_second(vm.kicks),
             )

@@ -142,9 +142,10 @@ impl<'a> RunReport<'a> {
             .cell("throughput", |row| {
                 throughput(row.per_second(Counter::Acquisitions))
             })
-            .cell("contended", |Row { vcpu, .. }| {
+            .cell("contended", |Row { of, vm, vcpu, .. }| {
                 let contended = vcpu.counter(Counter::Lock(LockEvent::Contended));
-                share(contended, vcpu.counter(Counter::Acquisitions))
+                let told = of.record.vms[*vm].contended().map(|_| contended);
+                or_dash(told, |n| share(n, vcpu.counter(Counter::Acquisitions)))
             })
             .cell("halts", per_second(Counter::Halts))
             .cell("kicks", per_second(Counter::Kicks))

@@ -257,7 +257,8 @@ impl<'a> Test<'a> {
             interrupted,
             intervals: self.intervals,
             threads,
-            contended: (counts.iter()).map(|count| count.get(CONTENDED)).sum(),
+            contended: (scenario.vms[0].lock.kind.peer().is_none())
+                .then(|| counts.iter().map(|count| count.get(CONTENDED)).sum()),
             exclusive: exclusive(scenario, &counts),
             entries: entries(machine.region())?.iter().sum(),
             given_up: end.given_up,

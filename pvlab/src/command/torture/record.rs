@@ -18,7 +18,7 @@ pub(crate) struct Outcome {
     pub intervals: Vec<Counts>,
     /// Each thread, writers first.
     pub threads: Vec<Thread>,
-    pub contended: u64,
+    pub contended: Option<u64>,
     /// Acquisitions for writing as counted by the threads, nested ones included.
     pub exclusive: u64,
     /// The same as counted, without atomicity, under the locks.

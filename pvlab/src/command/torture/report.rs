@@ -127,8 +127,9 @@ impl TortureReport {
             writes.to_string()
         };
         let contended = match record.contended {
-            0 => "0 contended acquisitions: nobody ever waited".to_owned(),
-            n => format!("{} contended", share(n, writes + reads)),
+            None => "contended or not: the lock does not tell".to_owned(),
+            Some(0) => "0 contended acquisitions: nobody ever waited".to_owned(),
+            Some(n) => format!("{} contended", share(n, writes + reads)),
         };
         let seconds = record.measured_s;
         lines.push(format!(

@@ -71,7 +71,7 @@ mod tests {
             interrupted: false,
             intervals: Vec::new(),
             threads: vec![thread(0), thread(1)],
-            contended: 0,
+            contended: Some(0),
             exclusive: 20,
             entries: 20,
             given_up: Vec::new(),
