@@ -22,10 +22,10 @@ fn every_peer_excludes_and_is_measured_like_our_locks() {
         ended(&output, 0, &line, &[]);
         let report = json(stdout(&output));
         assert_eq!(report["exclusion"], "held", "{peer}");
-        let summary = &report["summary"];
+        let summary = &report["summaries"][0];
         let acquisitions = summary["acquisitions"].as_u64().unwrap();
         assert!(acquisitions > 0, "{peer}");
-        assert_eq!(summary["wait_ns"]["count"], acquisitions, "{peer}");
+        assert!(summary["wait_ns"]["max"].as_u64().unwrap() > 0, "{peer}");
         assert!(summary["contended"].is_null(), "nobody told: {peer}");
         assert_eq!(report["record"]["vms"][0]["lock"], peer.name());
     }
@@ -109,7 +109,7 @@ fn a_comparison_with_peers_runs_all_of_them() {
     );
     ended(&output, 0, "compare", &[]);
     let report = json(stdout(&output));
-    let locks: Vec<_> = report["locks"]
+    let locks: Vec<_> = report["results"]
         .as_array()
         .unwrap()
         .iter()

@@ -21,7 +21,7 @@ fn spinning(machine: &str, options: &str) -> Value {
     );
     let output = pvlab(&line);
     ended(&output, 0, &line, &[]);
-    json(stdout(&output))["summary"]["spinning"].clone()
+    json(stdout(&output))["summaries"][0]["spinning"].clone()
 }
 
 #[test]
