@@ -6,6 +6,7 @@
 use abi::{Counter, Params, VcpuState, phase};
 use guest::workload::conformance;
 use host::Notice;
+use peers::{Kind, Peer};
 use pvlab::machine::{RunningVm, launch};
 use pvlab::scenario::{CplChoice, MachineKind};
 use pvlock::conformance::inconsistency;
@@ -43,7 +44,8 @@ impl Crew {
 const VCPUS_ALONE: Crew = Crew::new(VCPUS, 1, 60);
 
 /// Runs the suite. How many waits found no queue node; the guest's message if it found a breach.
-fn conform(machine: MachineKind, lock: LockKind, crew: Crew) -> Result<u64, String> {
+fn conform(machine: MachineKind, lock: impl Into<Kind>, crew: Crew) -> Result<u64, String> {
+    let lock = lock.into();
     let Crew {
         vcpus,
         tasks,
@@ -53,7 +55,8 @@ fn conform(machine: MachineKind, lock: LockKind, crew: Crew) -> Result<u64, Stri
     let params = Params {
         tasks: tasks as u64,
         preempt_ns: away_ns,
-        ..conformance::params(lock, rounds)
+        lock_kind: lock.id().into(),
+        ..conformance::params(LockKind::Tas, rounds)
     };
     let cpus = pvlab::host::allowed_cpus();
     let (vm, mut events) = launch(machine, CplChoice::Auto, params, vec![cpus; vcpus]).unwrap();
@@ -83,14 +86,16 @@ fn conform(machine: MachineKind, lock: LockKind, crew: Crew) -> Result<u64, Stri
 }
 
 /// The counters of all vCPUs fit together. How many waits found no queue node.
-fn counted(vm: &dyn RunningVm, lock: LockKind, crew: Crew) -> u64 {
+fn counted(vm: &dyn RunningVm, lock: Kind, crew: Crew) -> u64 {
     let total = |counter: Counter| -> u64 {
         (0..crew.vcpus)
             .map(|cpu| vm.region().counters(cpu).unwrap()[counter.index()])
             .sum()
     };
     let lock_event = |event: LockEvent| total(Counter::Lock(event));
-    assert_eq!(inconsistency(lock, lock_event), None, "{lock}");
+    if let Kind::Ours(lock) = lock {
+        assert_eq!(inconsistency(lock, lock_event), None, "{lock}");
+    }
     assert_eq!(
         total(Counter::Acquisitions),
         (crew.vcpus * crew.tasks) as u64,
@@ -129,6 +134,17 @@ fn every_sound_lock_conforms_on_kvm() {
 #[test]
 fn every_sound_lock_conforms_on_threads() {
     every_sound_lock_conforms(MachineKind::Threads);
+}
+
+/// All but ck_pflock, which cannot be tried.
+#[test]
+fn every_peer_conforms() {
+    let peers = Peer::ALL.iter().filter(|peer| peer.is_built_in());
+    for &peer in peers.filter(|&&peer| peer != Peer::CkPfLock) {
+        if let Err(breach) = conform(MachineKind::Threads, Kind::Peer(peer), VCPUS_ALONE) {
+            panic!("{peer}: {breach}");
+        }
+    }
 }
 
 /// Locks of two kinds in one VM: holders of mcs keep all nodes of half of the vCPUs, and what waits there does
