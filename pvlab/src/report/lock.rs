@@ -77,6 +77,7 @@ pub(crate) fn named<'a>(title: &str) -> Columns<'a, LockRow<'a>> {
 pub(crate) fn slow_path<'a>() -> Columns<'a, LockRow<'a>> {
     let words = |row: &LockRow<'_>| match (row.lock.traits().queues, row.lock.traits().halts) {
         _ if row.lock.traits().control => "none",
+        _ if row.lock.kind.peer().is_some() => "its own",
         (true, true) => "queue, halt",
         (false, true) => "halt",
         (true, false) => "queue, spin",
@@ -97,7 +98,11 @@ pub(crate) fn evenness<'a>() -> Columns<'a, LockRow<'a>> {
 /// How a lock's waiters waited.
 pub(crate) fn waiting<'a>() -> Columns<'a, LockRow<'a>> {
     let per_second = |count: fn(&Summary) -> u64| {
-        move |row: &LockRow<'_>| rate(row.summary.rate(count(row.summary)))
+        move |row: &LockRow<'_>| match row.lock.kind.peer() {
+            None => rate(row.summary.rate(count(row.summary))),
+            // What it does while it waits is its own affair.
+            Some(_) => "-".to_owned(),
+        }
     };
     Columns::new()
         .value("contended", |r: &LockRow<'_>| r.summary.contended)
