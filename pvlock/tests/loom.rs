@@ -35,6 +35,8 @@
 mod machine;
 #[path = "support/loom_models.rs"]
 mod models;
+#[path = "loom/next.rs"]
+mod next;
 #[path = "loom/readers.rs"]
 mod readers;
 
@@ -210,7 +212,7 @@ fn pv_qspinlock_with_a_queue() {
 }
 
 /// Both barriers are full fences here, which is what the heavy one makes of the light one. That each of them is
-/// needed shows in [`asymmetric_release`]: the word of this machine is one atomic, whose bytes have one order.
+/// needed shows in [`next`]: the word of this machine is one atomic, whose bytes have one order.
 #[test]
 fn pv_ideas() {
     explore_pv::<{ PV | BOUND }>();
@@ -320,57 +322,6 @@ fn entry_before_mark() {
         assert_eq!(entry.load(Relaxed), 7, "no entry");
     }
     head.join().unwrap();
-}
-
-/// The table of `qspinlock/asym.rs` by itself, with the two bytes as atomics of their own. The releaser takes and
-/// releases again, as a thief that comes past the head.
-fn asymmetric_release() {
-    const ASLEEP: u32 = 2;
-    let shared = Arc::new([U32::<true>::new(1), U32::new(0), U32::new(0)]);
-    let theirs = shared.clone();
-    let head = spawn(1, move || {
-        let [locked, pending, entry] = &*theirs;
-        entry.store(7, Relaxed);
-        pending.store(ASLEEP, Release);
-        Loom::heavy_barrier();
-        // Nobody takes it in the end.
-        while locked.load(Acquire) != 0 {
-            Loom::halt_while(locked, |locked| {
-                locked != 0 && pending.load(Relaxed) == ASLEEP
-            });
-        }
-    });
-    let [locked, pending, entry] = &*shared;
-    for round in 0..2 {
-        if round > 0 && locked.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
-            break;
-        }
-        locked.store(0, Release);
-        Loom::light_barrier();
-        if pending.load(Relaxed) == ASLEEP
-            && pending
-                .compare_exchange(ASLEEP, 0, Acquire, Relaxed)
-                .is_ok()
-        {
-            assert_eq!(entry.load(Relaxed), 7, "no entry");
-            Loom::kick(1);
-        }
-    }
-    head.join().unwrap();
-}
-
-#[test]
-fn asymmetric_release_needs_both_barriers_and_the_order_of_the_entry() {
-    check(Mutation::None, None, asymmetric_release);
-    for mutation in [
-        Mutation::LightBarrier,
-        Mutation::HeavyBarrier,
-        Mutation::StoreRelease,
-        Mutation::CompareAcquire,
-    ] {
-        let found = catch_unwind(|| check(mutation, None, asymmetric_release));
-        assert!(found.is_err(), "{mutation:?}");
-    }
 }
 
 #[test]
