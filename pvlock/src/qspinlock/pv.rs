@@ -60,7 +60,7 @@ pub const HASHING: u32 = 3;
 const PREV_CHECK_TURNS: u32 = 256;
 
 /// Turns between two looks of a bounded thief at the lock's line, which it takes away from those who work.
-const THIEF_TURNS: u32 = 8;
+const THIEF_TURNS: u32 = 2;
 
 /// The threshold in use: without a single turn the head would never try for the lock.
 fn spin_threshold<P: Platform>() -> u32 {
