@@ -10,6 +10,7 @@
 mod streams;
 
 use abi::{HostStep, SwitchKind};
+use pvlab::trace::header::EventError;
 use pvlab::trace::read::Fault;
 use pvlab::trace::sink::{Format, WriteError, create};
 use pvlab::trace::{Event, What};
@@ -201,7 +202,7 @@ fn writers_refuse_what_readers_would() {
         let before = sink.event(&event(4, 0, 0, What::Host(HostStep::Enter)));
         assert!(matches!(
             before,
-            Err(WriteError::Order { at: 4, before: 5 })
+            Err(WriteError::Event(EventError::Order { at: 4, before: 5 }))
         ));
         for (vm, vcpu) in [(0, 3), (1, 2), (2, 0), (u16::MAX, u16::MAX)] {
             let nowhere = sink.event(&event(5, vm, vcpu, What::Host(HostStep::Enter)));

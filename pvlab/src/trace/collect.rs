@@ -20,15 +20,13 @@ pub(crate) const COLLECT_EVERY: Duration = Duration::from_millis(40);
 
 /// Why a trace could not be collected.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "their messages say what they are")]
 pub enum CollectError {
-    /// No temporary file can be made.
     #[error("cannot make a temporary file for the trace in {0}; make room there, or set TMPDIR")]
     NoSpool(#[from] SpoolError),
-    /// The temporary file cannot be written or read.
     #[error("cannot keep the trace in a temporary file: {}; make room in {}, or set TMPDIR",
         .0, std::env::temp_dir().display())]
     Spool(#[from] io::Error),
-    /// Guest memory could not be read, or the temporary file not written.
     #[error("cannot take the trace from the guest: {}; if there is no room in {}, set TMPDIR",
         .0, std::env::temp_dir().display())]
     Region(#[from] RegionError),

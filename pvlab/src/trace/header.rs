@@ -96,58 +96,33 @@ pub struct End {
 
 /// Why a header cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "their messages say what they are")]
 pub enum HeaderError {
-    /// Too many vCPUs.
-    #[error("it has {0} vCPUs; at most {MOST_VCPUS} can be traced")]
-    TooManyVcpus(usize),
-    /// Too many VMs.
-    #[error("it has {0} VMs; at most {MOST_VCPUS} can be traced")]
-    TooManyVms(usize),
-    /// Too many locks.
-    #[error("VM {vm} has {locks} locks; at most {MAX_LOCKS} can be told apart in a trace")]
-    TooManyLocks {
-        /// The VM.
-        vm: usize,
-        /// Its locks.
-        locks: usize,
+    #[error("{whose} {count} {what}; at most {most} can be traced")]
+    TooMany {
+        whose: &'static str,
+        count: usize,
+        what: &'static str,
+        most: usize,
     },
-    /// Too many locks in all.
-    #[error("its VMs have {0} locks together; at most {MOST_LOCKS} can be traced")]
-    TooManyLocksInAll(usize),
-    /// Too many locks for so many vCPUs.
-    #[error("its VMs have {0} pairs of a vCPU and a lock; at most {MOST_PLACES} can be traced")]
-    TooManyPlaces(usize),
-    /// A clock that is none.
+    #[error("VM {vm} has {locks} locks; at most {MAX_LOCKS} can be told apart in a trace")]
+    TooManyLocks { vm: usize, locks: usize },
     #[error("its clock has {0} kHz; there are clocks of 1 to {MOST_KHZ} kHz")]
     NoClock(u64),
 }
 
-/// What an event is about that there is not.
+/// Why an event cannot be in a trace, at least not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Lack {
-    /// Whose it is.
+#[expect(missing_docs, reason = "their messages say what they are")]
+pub enum EventError {
     #[error("the header has no vCPU {} of VM {}", .0.vcpu, .0.vm)]
-    Vcpu(Place),
-    /// The lock.
+    NoVcpu(Place),
     #[error("the header has no lock {lock} of VM {vm}, which has {locks}")]
-    Lock {
-        /// The VM.
-        vm: u16,
-        /// The lock.
-        lock: u16,
-        /// How many there are.
-        locks: usize,
-    },
-    /// Another vCPU.
+    NoLock { vm: u16, lock: u16, locks: usize },
     #[error("it names vCPU {target} of VM {vm}, which has {vcpus}")]
-    Target {
-        /// The VM.
-        vm: u16,
-        /// The vCPU named.
-        target: u32,
-        /// How many there are.
-        vcpus: usize,
-    },
+    NoTarget { vm: u16, target: u32, vcpus: usize },
+    #[error("an event at {at} ns comes after one at {before} ns")]
+    Order { at: u64, before: u64 },
 }
 
 /// How many vCPUs and locks each VM of a trace has.
@@ -166,19 +141,19 @@ impl Sizes {
     /// # Errors
     /// If something is not there.
     #[inline]
-    pub fn check(&self, event: &Event) -> Result<(), Lack> {
+    pub fn check(&self, event: &Event) -> Result<(), EventError> {
         let Place { vm, vcpu } = event.place;
         let Some(&(vcpus, locks)) = self.0.get(usize::from(vm)) else {
-            return Err(Lack::Vcpu(event.place));
+            return Err(EventError::NoVcpu(event.place));
         };
         if usize::from(vcpu) >= vcpus {
-            return Err(Lack::Vcpu(event.place));
+            return Err(EventError::NoVcpu(event.place));
         }
         let What::Lock { lock, step } = event.what else {
             return Ok(());
         };
         if usize::from(lock) >= locks {
-            return Err(Lack::Lock { vm, lock, locks });
+            return Err(EventError::NoLock { vm, lock, locks });
         }
         match step {
             TraceEvent::QueuedBehind(Some(target))
@@ -186,9 +161,56 @@ impl Sizes {
             | TraceEvent::Yield(target)
                 if target as usize >= vcpus =>
             {
-                Err(Lack::Target { vm, target, vcpus })
+                Err(EventError::NoTarget { vm, target, vcpus })
             }
             _ => Ok(()),
+        }
+    }
+}
+
+/// What readers and writers of a trace check and count.
+pub(super) struct Progress {
+    sizes: Sizes,
+    /// Time of the last event.
+    pub(super) last: u64,
+    pub(super) events: u64,
+    /// Guest events that the gaps lack.
+    pub(super) dropped: u64,
+}
+
+impl Progress {
+    pub(super) fn new(header: &Header) -> Self {
+        Self {
+            sizes: Sizes::of(header),
+            last: 0,
+            events: 0,
+            dropped: 0,
+        }
+    }
+
+    /// Notes the next event.
+    #[inline]
+    pub(super) fn event(&mut self, event: &Event) -> Result<(), EventError> {
+        self.sizes.check(event)?;
+        let (at, before) = (event.at, self.last);
+        if at < before {
+            return Err(EventError::Order { at, before });
+        }
+        self.last = at;
+        self.events += 1;
+        if let What::Gap { dropped } = event.what {
+            self.dropped = self.dropped.saturating_add(dropped);
+        }
+        Ok(())
+    }
+
+    /// The end with the counts, and not before the last event.
+    pub(super) fn end(&self, end: End) -> End {
+        End {
+            end_ns: end.end_ns.max(self.last),
+            events: self.events,
+            dropped: self.dropped,
+            ..end
         }
     }
 }
@@ -199,24 +221,26 @@ impl Header {
     /// # Errors
     /// If it is of more than they can.
     pub fn check(&self) -> Result<(), HeaderError> {
-        let vcpus = self.vms.iter().map(|vm| vm.vcpus.len()).sum();
-        let numbered = || self.vms.iter().enumerate();
-        let locks = || self.vms.iter().map(|vm| vm.locks).sum();
-        let places = || self.vms.iter().map(|vm| vm.vcpus.len() * vm.locks).sum();
-        if self.vms.len() > MOST_VCPUS {
-            Err(HeaderError::TooManyVms(self.vms.len()))
-        } else if vcpus > MOST_VCPUS {
-            Err(HeaderError::TooManyVcpus(vcpus))
-        } else if let Some((vm, spec)) = numbered().find(|(_, spec)| spec.locks > MAX_LOCKS) {
-            let locks = spec.locks;
-            Err(HeaderError::TooManyLocks { vm, locks })
-        } else if locks() > MOST_LOCKS {
-            Err(HeaderError::TooManyLocksInAll(locks()))
-        } else if places() > MOST_PLACES {
-            Err(HeaderError::TooManyPlaces(places()))
-        } else {
-            Ok(())
+        let sum = |of: fn(&VmHeader) -> usize| self.vms.iter().map(of).sum();
+        let at_most = |most, whose, count, what| {
+            let error = HeaderError::TooMany {
+                whose,
+                count,
+                what,
+                most,
+            };
+            if count > most { Err(error) } else { Ok(()) }
+        };
+        at_most(MOST_VCPUS, "it has", self.vms.len(), "VMs")?;
+        at_most(MOST_VCPUS, "it has", sum(|vm| vm.vcpus.len()), "vCPUs")?;
+        let mut locks = self.vms.iter().map(|vm| vm.locks).enumerate();
+        if let Some((vm, locks)) = locks.find(|&(_, locks)| locks > MAX_LOCKS) {
+            return Err(HeaderError::TooManyLocks { vm, locks });
         }
+        let (whose, pairs) = ("its VMs have", "pairs of a vCPU and a lock");
+        at_most(MOST_LOCKS, whose, sum(|vm| vm.locks), "locks together")?;
+        let places = sum(|vm| vm.vcpus.len() * vm.locks);
+        at_most(MOST_PLACES, whose, places, pairs)
     }
 
     /// Whether times can be made with its clock. That of a run which ended before it began is none.

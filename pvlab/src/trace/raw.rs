@@ -4,9 +4,9 @@
 
 pub(super) mod read;
 
-use super::header::{End, Header};
+use super::header::{End, Header, Progress};
 use super::out::Out;
-use super::sink::{Progress, Sink, WriteError};
+use super::sink::{Sink, WriteError};
 use super::{Event, What};
 use abi::{HostDetail, SwitchKind};
 use pvlock::trace::Detail;
@@ -25,8 +25,7 @@ pub(super) struct Writer {
 impl Writer {
     /// Begins with the header.
     pub(super) fn new(mut out: Out, header: &Header) -> Result<Self, WriteError> {
-        let line = header.to_json().map_err(WriteError::Json)?;
-        out.buffer.extend_from_slice(line.as_bytes());
+        out.buffer.extend(header.to_json()?.into_bytes());
         out.buffer.push(b'\n');
         Ok(Self {
             out,
@@ -48,8 +47,7 @@ impl Sink for Writer {
 
     fn finish(mut self: Box<Self>, end: End) -> Result<End, WriteError> {
         let end = self.progress.end(end);
-        let line = serde_json::to_string(&end).map_err(WriteError::Json)?;
-        self.out.buffer.extend_from_slice(line.as_bytes());
+        serde_json::to_writer(&mut self.out.buffer, &end)?;
         self.out.buffer.push(b'\n');
         self.out.write_out()?;
         Ok(end)

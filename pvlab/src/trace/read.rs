@@ -3,8 +3,8 @@
 //! What kind a file is, is seen from its content. A file that ends early is read as far as it goes,
 //! and the [`Summary`] says so.
 
-use super::header::{End, Header, SCHEMA_KIND, SCHEMA_VERSION, Sizes};
-use super::{Event, What, perfetto, raw};
+use super::header::{End, Header, Progress, SCHEMA_KIND, SCHEMA_VERSION};
+use super::{Event, perfetto, raw};
 use crate::publish::DASH;
 use pvlock::trace::{Detail, TraceEvent};
 use std::fs::File;
@@ -71,18 +71,15 @@ fn read_from(
     let mut reading = Reading {
         header: None,
         on_event,
-        last: 0,
-        events: 0,
-        dropped: 0,
         unknown: 0,
         end: None,
     };
     match input.fill_buf()? {
-        [] => return Err(Fault::Foreign("an empty file".to_owned())),
+        [] => return Err(Fault::foreign("an empty file")),
         [b'{', ..] => raw::read::read(input, &mut reading)?,
         [perfetto::FIRST_BYTE, ..] => perfetto::read::read(input, &mut reading)?,
-        [0x1f, 0x8b, ..] => return Err(Fault::Foreign("compressed, unpack it first:".to_owned())),
-        _ => return Err(Fault::Foreign("neither JSON nor Perfetto:".to_owned())),
+        [0x1f, 0x8b, ..] => return Err(Fault::foreign("compressed, unpack it first:")),
+        _ => return Err(Fault::foreign("neither JSON nor Perfetto:")),
     }
     reading.summary()
 }
@@ -99,29 +96,29 @@ pub struct ReadError {
 
 /// What is wrong with a file.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "what is told of them says what they are")]
 pub enum Fault {
-    /// It cannot be opened.
     Open(io::Error),
-    /// It cannot be read.
     Read(io::Error),
     /// It is something else: that.
     Foreign(String),
-    /// It ends before its header does.
     NoHeader,
     /// It was written by a newer pvlab, whose traces have that version.
     Newer(String),
-    /// It makes no sense somewhere.
     Damaged {
-        /// Where.
         place: String,
-        /// What is wrong there.
         why: String,
     },
 }
 
 impl Fault {
-    pub(super) const fn at(place: String, why: String) -> Self {
+    pub(super) fn at(place: impl Into<String>, why: impl Into<String>) -> Self {
+        let (place, why) = (place.into(), why.into());
         Self::Damaged { place, why }
+    }
+
+    pub(super) fn foreign(what: &str) -> Self {
+        Self::Foreign(what.to_owned())
     }
 
     fn of(self, name: String) -> ReadError {
@@ -157,11 +154,8 @@ impl From<io::Error> for Fault {
 
 /// A trace being read.
 pub(super) struct Reading<F> {
-    header: Option<(Header, Sizes)>,
+    header: Option<(Header, Progress)>,
     on_event: F,
-    last: u64,
-    events: u64,
-    dropped: u64,
     unknown: u64,
     end: Option<End>,
 }
@@ -171,37 +165,26 @@ impl<F: FnMut(&Header, &Event)> Reading<F> {
     pub(super) fn header(&mut self, json: serde_json::Value) -> Result<&Header, Fault> {
         match json.get("schema").and_then(serde_json::Value::as_str) {
             Some(schema) => check_schema(schema)?,
-            None => return Err(Fault::Foreign("JSON of another kind,".to_owned())),
+            None => return Err(Fault::foreign("JSON of another kind,")),
         }
-        let damaged = |why| Fault::at("its header".to_owned(), why);
+        let damaged = |why| Fault::at("its header", why);
         let header: Header =
             serde_json::from_value(json).map_err(|why| damaged(why.to_string()))?;
         header.check().map_err(|why| damaged(why.to_string()))?;
-        let sizes = Sizes::of(&header);
-        Ok(&self.header.insert((header, sizes)).0)
+        let progress = Progress::new(&header);
+        Ok(&self.header.insert((header, progress)).0)
     }
 
     /// Takes an event, or says what is wrong with it.
     pub(super) fn event(&mut self, event: &Event) -> Result<(), String> {
-        let Some((header, sizes)) = &self.header else {
+        let Some((header, progress)) = &mut self.header else {
             return Err("an event before the header".to_owned());
         };
-        if self.events == 0 {
+        if progress.events == 0 {
             let clock = header.check_clock();
             clock.map_err(|why| format!("a time, but of the header: {why}"))?;
         }
-        sizes.check(event).map_err(|lack| lack.to_string())?;
-        if event.at < self.last {
-            return Err(format!(
-                "an event at {} ns comes after one at {} ns",
-                event.at, self.last
-            ));
-        }
-        self.last = event.at;
-        self.events += 1;
-        if let What::Gap { dropped } = event.what {
-            self.dropped = self.dropped.saturating_add(dropped);
-        }
+        progress.event(event).map_err(|error| error.to_string())?;
         (self.on_event)(header, event);
         Ok(())
     }
@@ -222,26 +205,27 @@ impl<F: FnMut(&Header, &Event)> Reading<F> {
     }
 
     fn summary(self) -> Result<Summary, Fault> {
-        let end_ns = self.end.as_ref().map_or(self.last, |end| end.end_ns);
-        if end_ns < self.last {
-            let why = format!("it is at {end_ns} ns, before the event at {} ns", self.last);
-            return Err(Fault::at("its end".to_owned(), why));
-        }
-        if let Some(end) = &self.end
-            && end.events != self.events + self.unknown
+        let (header, progress) = self.header.ok_or(Fault::NoHeader)?;
+        let Progress { last, events, .. } = progress;
+        let end_ns = self.end.as_ref().map_or(last, |end| end.end_ns);
+        let wrong = if end_ns < last {
+            format!("it is at {end_ns} ns, before the event at {last} ns")
+        } else if let Some(end) = &self.end
+            && end.events != events + self.unknown
         {
-            let why = format!("it counts {} events, {} are there", end.events, self.events);
-            return Err(Fault::at("its end".to_owned(), why));
-        }
-        Ok(Summary {
-            header: self.header.ok_or(Fault::NoHeader)?.0,
-            end_ns,
-            complete: self.end.is_some(),
-            events: self.events,
-            dropped: self.dropped,
-            unknown: self.unknown,
-            end: self.end,
-        })
+            format!("it counts {} events, {events} are there", end.events)
+        } else {
+            return Ok(Summary {
+                header,
+                end_ns,
+                complete: self.end.is_some(),
+                events,
+                dropped: progress.dropped,
+                unknown: self.unknown,
+                end: self.end,
+            });
+        };
+        Err(Fault::at("its end", wrong))
     }
 }
 
@@ -265,10 +249,10 @@ fn short(text: &str) -> String {
 pub(super) fn foreign_json(start: &[u8]) -> Fault {
     match schema(start) {
         Some(schema) => match check_schema(schema) {
-            Ok(()) => Fault::at("its header".to_owned(), "it is no JSON".to_owned()),
+            Ok(()) => Fault::at("its header", "it is no JSON"),
             Err(fault) => fault,
         },
-        None => Fault::Foreign("JSON of another kind,".to_owned()),
+        None => Fault::foreign("JSON of another kind,"),
     }
 }
 

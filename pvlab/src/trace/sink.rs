@@ -4,9 +4,9 @@
 //! afterwards, and can be read: every file begins with its header, and only its end tells that it is
 //! complete. Nothing is sought in, so that a pipe will do.
 
-use super::header::{End, Header, HeaderError, Lack, Sizes};
+use super::header::{End, EventError, Header, HeaderError};
 use super::out::Out;
-use super::{Event, Place, What, perfetto, raw};
+use super::{Event, Place, perfetto, raw};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
@@ -14,21 +14,13 @@ use std::path::Path;
 /// Takes the events of a trace, in the order of time.
 pub trait Sink: Send {
     /// Takes the next event.
-    ///
-    /// # Errors
-    /// See [`WriteError`]. After one, nothing more is taken.
+    /// After an error, nothing more is taken.
     fn event(&mut self, event: &Event) -> Result<(), WriteError>;
 
     /// Writes what has been gathered, so that a reader of the file finds it.
-    ///
-    /// # Errors
-    /// See [`WriteError`].
     fn flush(&mut self) -> Result<(), WriteError>;
 
     /// Ends the trace. Yields the end as written, with the counts.
-    ///
-    /// # Errors
-    /// See [`WriteError`].
     fn finish(self: Box<Self>, end: End) -> Result<End, WriteError>;
 }
 
@@ -42,9 +34,6 @@ pub enum Format {
 }
 
 /// Creates the file, or empties it, and writes the header.
-///
-/// # Errors
-/// See [`WriteError`].
 pub fn create(path: &Path, format: Format, header: &Header) -> Result<Box<dyn Sink>, WriteError> {
     let name = path.display().to_string();
     match File::create(path) {
@@ -54,16 +43,13 @@ pub fn create(path: &Path, format: Format, header: &Header) -> Result<Box<dyn Si
 }
 
 /// Writes to a stream with that name, beginning with the header.
-///
-/// # Errors
-/// See [`WriteError`].
 pub fn to(
     stream: Box<dyn Write + Send>,
     name: String,
     format: Format,
     header: &Header,
 ) -> Result<Box<dyn Sink>, WriteError> {
-    header.check().map_err(WriteError::Header)?;
+    header.check()?;
     let out = Out::new(stream, name);
     let mut sink: Box<dyn Sink> = match format {
         Format::Perfetto => Box::new(perfetto::Writer::new(out, header)?),
@@ -76,48 +62,37 @@ pub fn to(
 
 /// Why a trace file could not be written.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "their messages say what they are")]
 pub enum WriteError {
-    /// It cannot be created.
     #[error("cannot create {name}: {source}; name another file with -o")]
-    Create {
-        /// The file.
-        name: String,
-        /// Why.
-        source: io::Error,
-    },
-    /// It cannot be written any more.
+    Create { name: String, source: io::Error },
     #[error("cannot write {name}: {source}; {}", kept(*.written))]
     Write {
-        /// The file.
         name: String,
-        /// Why.
         source: io::Error,
         /// Bytes that have been written.
         written: u64,
     },
-    /// The header is of no use.
     #[error("cannot write the trace: {0}")]
-    Header(#[source] HeaderError),
+    Header(#[from] HeaderError),
     /// Header or end do not become JSON.
     #[error("cannot write the trace: {0}")]
-    Json(#[source] serde_json::Error),
-    /// Events do not come in the order of time.
-    #[error("cannot write the trace: an event at {at} ns comes after one at {before} ns")]
-    Order {
-        /// Time of the event, ns.
-        at: u64,
-        /// Time of the one before it, ns.
-        before: u64,
-    },
-    /// It ended with an error before.
+    Json(#[from] serde_json::Error),
     #[error("cannot write the trace any more: it ended with an error")]
     Ended,
-    /// An event of a vCPU that the header does not have.
     #[error("cannot write the trace: it has no vCPU {} of VM {}", .0.vcpu, .0.vm)]
     NoSuchVcpu(Place),
-    /// An event about something else that the header does not have.
     #[error("cannot write the trace: {0}")]
-    Lack(#[source] Lack),
+    Event(#[source] EventError),
+}
+
+impl From<EventError> for WriteError {
+    fn from(error: EventError) -> Self {
+        match error {
+            EventError::NoVcpu(place) => Self::NoSuchVcpu(place),
+            other => Self::Event(other),
+        }
+    }
 }
 
 impl WriteError {
@@ -139,56 +114,5 @@ fn kept(written: u64) -> String {
     match written {
         0 => "nothing was written; make room or name another file with -o".to_owned(),
         n => format!("the {n} bytes before are kept and readable; make room for the rest"),
-    }
-}
-
-/// What every writer checks and counts.
-pub(super) struct Progress {
-    sizes: Sizes,
-    /// Time of the last event.
-    last: u64,
-    events: u64,
-    dropped: u64,
-}
-
-impl Progress {
-    pub(super) fn new(header: &Header) -> Self {
-        Self {
-            sizes: Sizes::of(header),
-            last: 0,
-            events: 0,
-            dropped: 0,
-        }
-    }
-
-    /// Notes an event that is about to be written.
-    #[inline]
-    pub(super) fn event(&mut self, event: &Event) -> Result<(), WriteError> {
-        if event.at < self.last {
-            return Err(WriteError::Order {
-                at: event.at,
-                before: self.last,
-            });
-        }
-        self.sizes.check(event).map_err(|lack| match lack {
-            Lack::Vcpu(place) => WriteError::NoSuchVcpu(place),
-            other => WriteError::Lack(other),
-        })?;
-        self.last = event.at;
-        self.events += 1;
-        if let What::Gap { dropped } = event.what {
-            self.dropped = self.dropped.saturating_add(dropped);
-        }
-        Ok(())
-    }
-
-    /// The end with the counts, and not before the last event.
-    pub(super) fn end(&self, end: End) -> End {
-        End {
-            end_ns: end.end_ns.max(self.last),
-            events: self.events,
-            dropped: self.dropped,
-            ..end
-        }
     }
 }

@@ -16,9 +16,9 @@ pub(super) mod read;
 mod tracks;
 mod wire;
 
-use super::header::{End, Header};
+use super::header::{End, Header, Progress};
 use super::out::Out;
-use super::sink::{Progress, Sink, WriteError};
+use super::sink::{Sink, WriteError};
 use super::{Event, What};
 use counters::Counters;
 use cpus::Cpus;

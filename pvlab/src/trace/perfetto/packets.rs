@@ -56,7 +56,7 @@ impl Packets {
         };
         packets.clear_state();
         packets.descriptor(&tracks::root());
-        let json = header.to_json().map_err(WriteError::Json)?;
+        let json = header.to_json()?;
         packets.note(0, Name::Trace, Arg::Header, &json);
         Ok(packets)
     }
@@ -90,7 +90,7 @@ impl Packets {
 
     /// Writes the end of the trace.
     pub(super) fn end(&mut self, end: &End) -> Result<(), WriteError> {
-        let json = serde_json::to_string(end).map_err(WriteError::Json)?;
+        let json = serde_json::to_string(end)?;
         self.note(end.end_ns, Name::End, Arg::End, &json);
         Ok(())
     }

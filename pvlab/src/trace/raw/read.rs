@@ -88,10 +88,8 @@ fn next(input: &mut impl BufRead, line: &mut Vec<u8>) -> Result<Option<()>, Faul
         return Ok(Some(()));
     }
     if line.len() as u64 == LONGEST_LINE {
-        return Err(Fault::at(
-            "a line".to_owned(),
-            format!("longer than {} MiB", LONGEST_LINE >> 20),
-        ));
+        let why = format!("longer than {} MiB", LONGEST_LINE >> 20);
+        return Err(Fault::at("a line", why));
     }
     Ok(None)
 }
