@@ -3,7 +3,6 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::cast_possible_truncation,
     reason = "a test that cannot go on has failed, and its numbers are small"
 )]
 

@@ -23,7 +23,7 @@ pub(crate) fn locks(format: Format) -> String {
             locks: columns().objects(&locks),
         });
     }
-    let table = columns().table("", locks.into_iter());
+    let table = columns().table("", locks);
     render(&[Block::Table(table)], format)
 }
 

@@ -39,11 +39,11 @@ impl Lock {
             return Ok(());
         };
         if !peer.is_built_in() {
-            Err(PeerUsage::NotBuiltIn(peer))
+            Err(PeerUsage::Missing(peer))
         } else if !peers {
-            Err(PeerUsage::NotThere(peer))
+            Err(PeerUsage::OfThreads(peer))
         } else if self.dispatch != Dispatch::Direct {
-            Err(PeerUsage::NotDirect(self, peer))
+            Err(PeerUsage::Direct(self, peer))
         } else {
             Ok(())
         }
@@ -94,14 +94,14 @@ impl From<Lock> for String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PeerUsage {
     #[error("'{0}' is a lock for host threads only; add --machine threads")]
-    NotThere(Peer),
+    OfThreads(Peer),
     #[error("'{0}' can only be called directly; write '{1}'")]
-    NotDirect(Lock, Peer),
+    Direct(Lock, Peer),
     #[error(
         "'{0}' has not been built in; install ConcurrencyKit's headers (Debian: libck-dev), and build with \
          --features ck"
     )]
-    NotBuiltIn(Peer),
+    Missing(Peer),
 }
 
 /// A lock that does not exist, or cannot be called in that way.

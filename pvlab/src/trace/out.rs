@@ -70,7 +70,12 @@ impl Out {
     fn hand_over(&mut self) -> Result<(), WriteError> {
         self.way = match std::mem::replace(&mut self.way, Way::Closed) {
             Way::Direct(stream) => {
-                let started = Worker::start("trace writer", WAITING, stream, Stream::write);
+                let started = Worker::start(
+                    "trace writer",
+                    WAITING,
+                    stream,
+                    |stream, bytes: &Vec<u8>| stream.write(bytes),
+                );
                 started.map_or_else(Way::Direct, Way::Thread)
             }
             other => other,
@@ -116,8 +121,8 @@ impl Out {
 
 impl Stream {
     /// Writes all of it, or tells how much of the stream is written.
-    fn write(&mut self, bytes: &Vec<u8>) -> Result<(), (u64, io::Error)> {
-        let mut left = &bytes[..];
+    fn write(&mut self, bytes: &[u8]) -> Result<(), (u64, io::Error)> {
+        let mut left = bytes;
         while !left.is_empty() {
             match self.stream.write(left) {
                 Ok(0) => return Err((self.written, io::ErrorKind::WriteZero.into())),

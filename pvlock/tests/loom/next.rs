@@ -139,18 +139,16 @@ fn asymmetric_release_needs_both_barriers_and_the_order_of_the_entry() {
 #[test]
 fn mistakes_in_the_ideas_of_pv_next_are_found() {
     check(Mutation::None, Some(3), || rehash(Mistake::None));
-    let ideas: [(fn(Mistake), Option<usize>, &[Mistake]); 2] = [
-        (
-            asymmetric_release,
-            None,
-            &[Mistake::LookEarly, Mistake::FlagEarly, Mistake::EntryLate],
-        ),
-        (rehash, Some(3), &[Mistake::NoLook, Mistake::UsedLate]),
-    ];
-    for (model, preemptions, mistakes) in ideas {
+    let found = |model: fn(Mistake), preemptions, mistakes: &[Mistake]| {
         for &mistake in mistakes {
             let found = catch_unwind(|| check(Mutation::None, preemptions, move || model(mistake)));
             assert!(found.is_err(), "{mistake:?}");
         }
-    }
+    };
+    found(
+        asymmetric_release,
+        None,
+        &[Mistake::LookEarly, Mistake::FlagEarly, Mistake::EntryLate],
+    );
+    found(rehash, Some(3), &[Mistake::NoLook, Mistake::UsedLate]);
 }

@@ -33,7 +33,7 @@ fn per_operation(operations: u64, mut batch: impl FnMut()) -> f64 {
         batch();
         begun.elapsed().as_secs_f64() * 1e9 / operations as f64
     });
-    median(&times).unwrap_or(0.0)
+    median(times).unwrap_or(0.0)
 }
 
 /// Costs of one CPU.

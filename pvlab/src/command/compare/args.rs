@@ -1,6 +1,8 @@
 //! Options of `pvlab compare`.
 
+use crate::human::listed;
 use crate::options::cells::CellArgs;
+use crate::options::exit::complain;
 use crate::options::guests::vcpus;
 use crate::options::lock::{LockArg, lock_parser};
 use crate::options::numbers::{each, positive, rounds, share};
@@ -23,13 +25,16 @@ Examples:
   pvlab compare --data same-line                  locks embedded in what they guard
   pvlab compare --machine sim:broadwell-ex-4s --locks ticket,qspinlock --warm-up 5ms --duration 50ms";
 
+/// What is compared unless somebody says otherwise.
+const DEFAULT: &str = "tas,ticket,qspinlock,pv-qspinlock,pv-next";
+
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
     /// Locks to compare, separated by commas; the same lock may be named again. `auto` is what a guest's
     /// kernel would choose; `LOCK:pointer` calls it through function pointers, `LOCK:patched` by calls
     /// patched into the guest's code.
     #[arg(long, value_name = "LOCKS", value_delimiter = ',', value_parser = each(lock_parser()),
-          default_value = "tas,ticket,qspinlock,pv-qspinlock,pv-next")]
+          default_value = DEFAULT)]
     pub(crate) locks: Vec<LockArg>,
     /// Compare pv-next with the locks that others wrote (std, parking_lot, pthread ...) on host threads; with
     /// --reads or --readers, qrwlock+pv-next with those that have a read side.
@@ -60,4 +65,18 @@ pub(crate) struct CompareArgs {
     pub(crate) explain: bool,
     #[command(flatten)]
     pub(crate) cells: CellArgs,
+}
+
+impl CompareArgs {
+    /// The locks that are to be compared, but for those of the default list that this host cannot run.
+    pub(super) fn chosen(&self) -> Vec<LockArg> {
+        let by_default = listed(&self.locks).replace(' ', "") == DEFAULT;
+        let barriers = |lock: &LockArg| lock.kind.is_some_and(|kind| kind.traits().barriers);
+        let mut locks = self.locks.clone();
+        if by_default && !::host::membarrier::is_offered() {
+            complain("pv-next is left out: this kernel offers no membarrier(2)");
+            locks.retain(|lock| !barriers(lock));
+        }
+        locks
+    }
 }

@@ -52,7 +52,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, CliError> {
             common.base.machine.prefer(|facts| facts.peers);
             beside_peers(common.work.reads())
         }
-        false => args.locks.clone(),
+        false => args.chosen(),
     };
     let baseline = baseline(args, &locks)?;
     let guests = Guests::Alternatives {
