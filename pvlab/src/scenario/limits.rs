@@ -92,8 +92,12 @@ impl Scenario {
         self.check_cpus()?;
         self.check_times()?;
         within("noise", self.noise, 0, MOST_NOISE)?;
-        if let SpinThreshold::Time(time) = self.spin_threshold {
-            within("spin_threshold", whole_ns(time), 1, 1_000_000_000)?;
+        match self.spin_threshold {
+            SpinThreshold::Turns(turns) => within("spin_threshold", turns, 1, u32::MAX)?,
+            SpinThreshold::Time(time) => {
+                within("spin_threshold", whole_ns(time), 1, 1_000_000_000)?
+            }
+            SpinThreshold::Own | SpinThreshold::Auto => {}
         }
         let nodes = u32::try_from(self.fewest_vcpus()).unwrap_or(u32::MAX);
         let nodes = nodes.min(MOST_NODES);

@@ -64,6 +64,7 @@ const FAULTS: &str = r#"
 /workload/mix {"read_share": 1.5} -> workload.mix.read_share is 1.5
 /workload/mix {"readers": 3} -> workload.mix.readers is 3: it may be 0 to 2
 /spin_threshold 0 -> spin_threshold is 0
+/spin_threshold "2s" -> '2s' is no threshold
 /numa_nodes 3 -> numa_nodes is 3: it may be 1 to 2
 /cpl "3" -> cpl is given: the machine has no KVM guests
 /machine "kvm" -> simulated is there: only the machine 'sim'

@@ -109,7 +109,6 @@ impl TryFrom<Written> for SpinThreshold {
 
     fn try_from(written: Written) -> Result<Self, NoThreshold> {
         match written {
-            Written::Turns(0) => Err(NoThreshold("0".to_owned())),
             Written::Turns(turns) => Ok(Self::Turns(turns)),
             Written::Word(word) => word.parse(),
         }
@@ -159,7 +158,7 @@ mod tests {
                 threshold
             );
         }
-        assert!(serde_json::from_str::<SpinThreshold>("0").is_err());
+        assert!(serde_json::from_str::<SpinThreshold>("\"2s\"").is_err());
     }
 
     #[test]
