@@ -52,7 +52,7 @@ compare --duration 1s --iterations 5 => --duration | --iterations
 compare --critical 130 => --critical | 130ns
 compare --rounds 0 => --rounds | at least 1
 compare --min-effect 5 => --min-effect | 1%
-compare --spin-threshold 0 => --spin-threshold | at least 1
+compare --spin-threshold 0 => --spin-threshold | a number of turns (1 to
 compare --machine qemu => --machine | kvm | threads
 compare --machine threads --cpl 0 => --cpl | leave it out
 compare --cpl 1 => --cpl | auto
@@ -204,10 +204,15 @@ fn locks_are_listed_with_their_traits_and_controls_are_marked() {
     let json: serde_json::Value = serde_json::from_str(stdout(&output)).unwrap();
     assert_eq!(json["schema"], "pvlab.locks/1");
     let locks = json["locks"].as_array().unwrap();
-    assert_eq!(locks.len(), pvlock::LockKind::ALL.len());
+    assert_eq!(locks.len(), peers::Kind::all().count());
     for lock in locks {
         let name = lock["name"].as_str().unwrap();
         assert_eq!(lock["control"], name.starts_with("busted"), "{name}");
+        assert_eq!(
+            lock["peer"],
+            peers::Peer::from_name(name).is_some(),
+            "{name}"
+        );
         let halts = name.contains("pv-") || name == "busted-wakeup" || lock["sleeps"] == true;
         assert_eq!(lock["halts"], halts, "{name}");
     }

@@ -40,7 +40,7 @@ fn compare_runs_every_lock_in_guests_and_each_excludes() {
         (&"pvlab.compare/1".into(), &"kvm".into())
     );
     let results = report["results"].as_array().unwrap();
-    assert_eq!(results.len(), 4);
+    assert_eq!(results.len(), 5);
     for result in results {
         assert_eq!(result["exclusion"], "held", "{result}");
         assert!(result["acquisitions"].as_u64().unwrap() > 0, "{result}");

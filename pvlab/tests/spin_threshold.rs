@@ -59,6 +59,17 @@ fn pv_next_spins_as_long_as_a_halt_takes_and_others_as_long_as_linux() {
     }
 }
 
+/// Waiting loops are where interrupts come, but not while a vCPU finds out how long a turn takes.
+#[test]
+fn contexts_do_not_disturb_the_calibration() {
+    for machine in machines() {
+        spinning(
+            machine,
+            "--lock pv-qspinlock --contexts 5 --spin-threshold 20us",
+        );
+    }
+}
+
 #[test]
 fn torture_takes_a_time_too() {
     for machine in machines() {

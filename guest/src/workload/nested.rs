@@ -59,7 +59,8 @@ fn perhaps<M: Machine>(vcpu: &'static VcpuArea, share: u64) {
 #[cold]
 #[inline(never)]
 fn interrupt<M: Machine>(vcpu: &'static VcpuArea, params: &'static Params, context: u32) {
-    if super::current_phase(vcpu) == phase::STOP {
+    // Nor while it finds out what work costs: there the lock is none.
+    if !matches!(super::current_phase(vcpu), phase::WARM_UP | phase::MEASURE) {
         return;
     }
     vcpu.context.store(context, Relaxed);
