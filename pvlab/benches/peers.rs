@@ -4,7 +4,7 @@
 //! cargo bench -p pvlab --bench peers --features ck
 //! ```
 //!
-//! `-- --output FILE` writes elsewhere, `-- --quick` measures for a tenth of the time. Every cell is a
+//! `-- --output FILE` writes elsewhere, `-- --quick` measures for a fifth of the time. Every cell is a
 //! `pvlab compare --peers`, whose runs are interleaved; what it needs is on its command line, which the page shows.
 #![allow(clippy::unwrap_used, clippy::expect_used)] // It ends with what went wrong.
 
@@ -23,7 +23,7 @@ fn main() {
     let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/peers.md");
     let output = output.unwrap_or_else(|| default.to_owned());
     let quick = arguments.iter().any(|argument| argument == "--quick");
-    let (rounds, duration) = if quick { (2, "50ms") } else { (5, "400ms") };
+    let (rounds, duration) = if quick { (2, "50ms") } else { (3, "150ms") };
 
     let mut page = page_head(rounds, duration);
     uncontended(&mut page, rounds, duration);
