@@ -66,7 +66,8 @@ fn without_proc_switches_are_unknown_and_cpu_time_is_not() {
             assert_eq!(vcpu["involuntary_switches"], Value::Null, "{vcpu}");
             assert!(vcpu["cpu_ns"].is_u64(), "{vcpu}");
         }
-        assert!(report["summaries"][0]["cpu_ns"].as_u64().unwrap() > 0);
+        // Known, and no more than that: on a busy host 100 ms may pass without a CPU for any of them.
+        assert!(report["summaries"][0]["cpu_ns"].is_u64(), "{report}");
         assert_eq!(report["summaries"][0]["voluntary_switches"], Value::Null);
         assert_eq!(record["start"]["reason"], "preemptions_unknown");
         assert_eq!(record["surroundings"]["others_cpus"], Value::Null);
