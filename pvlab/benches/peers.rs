@@ -33,7 +33,8 @@ fn main() {
             eprintln!("section {section}, {threads} threads");
             let options = format!("--vcpus {threads} --critical {section} --outside {section}");
             let report = compare(&options, rounds, duration);
-            let _ = writeln!(page, "### {threads} threads on {CPUS}\n");
+            let plural = if threads == 1 { "" } else { "s" };
+            let _ = writeln!(page, "### {threads} thread{plural} on {CPUS}\n");
             rows(&mut page, &report);
         }
     }
@@ -102,22 +103,19 @@ fn compare_tas(options: &str, rounds: u32, duration: &str) -> f64 {
 fn rows(page: &mut String, report: &Value) {
     let _ = writeln!(
         page,
-        "| lock | M/s | of pv-next | p50 | p99.9 | longest | max/min | CPUs |\n|---|---:|---:|---:|---:|---:|---:|---:|"
+        "| lock | acquisitions | of pv-next | p50 | p99.9 | longest | max/min | CPUs |\n|---|---:|---:|---:|---:|---:|---:|---:|"
     );
     for result in report["results"].as_array().unwrap() {
         let throughput = &result["throughput"];
-        let number = |value: &Value, scale: f64| {
-            value
-                .as_f64()
-                .map_or("-".to_owned(), |v| format!("{:.2}", v * scale))
-        };
+        let rate = |which: &str| throughput[which].as_f64().map_or("-".to_owned(), rate);
+        let number = |value: &Value| value.as_f64().map_or("-".to_owned(), ratio_of);
         let ratio = &result["ratio"];
         let ratio = match ratio["median"].as_f64() {
             Some(_) => format!(
                 "{} ({} to {})",
-                number(&ratio["median"], 1.0),
-                number(&ratio["lo"], 1.0),
-                number(&ratio["hi"], 1.0)
+                number(&ratio["median"]),
+                number(&ratio["lo"]),
+                number(&ratio["hi"])
             ),
             None => "1".to_owned(),
         };
@@ -140,13 +138,13 @@ fn rows(page: &mut String, report: &Value) {
             page,
             "| {} | {} ({} to {}) | {ratio} | {} | {} | {} | {} | {} |",
             name(result),
-            number(&throughput["median"], 1e-6),
-            number(&throughput["lo"], 1e-6),
-            number(&throughput["hi"], 1e-6),
+            rate("median"),
+            rate("lo"),
+            rate("hi"),
             wait("p50"),
             wait("p999"),
             wait("max"),
-            number(&result["fairness"]["max_over_min"], 1.0),
+            number(&result["fairness"]["max_over_min"]),
             cpus.map_or("-".to_owned(), |cpus| format!("{cpus:.2}")),
         );
     }
@@ -155,6 +153,23 @@ fn rows(page: &mut String, report: &Value) {
 
 fn name(result: &Value) -> &str {
     result["lock"].as_str().unwrap_or("?")
+}
+
+fn rate(per_s: f64) -> String {
+    match per_s {
+        r if r < 1e3 => format!("{r:.0} /s"),
+        r if r < 1e6 => format!("{:.1} k/s", r / 1e3),
+        r => format!("{:.2} M/s", r / 1e6),
+    }
+}
+
+/// Three digits, however small it is.
+fn ratio_of(value: f64) -> String {
+    match value {
+        v if v >= 100.0 => format!("{v:.0}"),
+        v if v >= 0.1 || v == 0.0 => format!("{v:.2}"),
+        v => format!("{v:.1e}"),
+    }
 }
 
 fn time(ns: f64) -> String {

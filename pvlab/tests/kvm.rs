@@ -179,5 +179,10 @@ fn doctor_measures_in_a_throw_away_guest() {
                 "{what}: {costs}"
             );
         }
+        let barriers = match host::membarrier::is_offered() {
+            true => guest::workload::probe::TRIALS,
+            false => 0,
+        };
+        assert_eq!(costs["barrier"]["trials"], barriers, "{costs}");
     }
 }

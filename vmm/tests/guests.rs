@@ -60,6 +60,7 @@ fn the_probe_measures_halts_and_kicks() {
         Params {
             workload: Workload::Probe as u64,
             locks: 1,
+            lock_kind: LockKind::PvNext as u64,
             ..Params::default()
         },
         2,
@@ -71,6 +72,7 @@ fn the_probe_measures_halts_and_kicks() {
         (0, probe::HIST_HALT),
         (0, probe::HIST_KICK_HALTED),
         (0, probe::HIST_YIELD),
+        (0, probe::HIST_BARRIER),
         (1, probe::HIST_KICK_TO_RUN),
     ] {
         let trials: u64 = vm.region().hist(cpu, hist).unwrap().iter().sum();

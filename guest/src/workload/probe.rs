@@ -1,13 +1,15 @@
-//! What a halt, a kick and a yield cost on this machine.
+//! What a halt, a kick, a yield and a heavy barrier cost on this machine.
 //!
-//! vCPU 0 measures; vCPU 1 halts and is kicked. The number of trials is [`TRIALS`].
+//! vCPU 0 measures; vCPU 1 halts and is kicked, and spins in the end. The number of trials is [`TRIALS`].
+//! Barriers are measured if the lock that the parameters name rests upon them.
 
 use super::{current_phase, start, wait_for_stop};
 use crate::machine::VcpuAreaExt as _;
 use crate::machine::area;
 use crate::{Machine, work};
 use abi::{Counter, VcpuArea, phase};
-use core::sync::atomic::Ordering::{Acquire, Release};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use pvlock::LockKind;
 
 /// vCPU 0: ticks in a kick of a vCPU that is not halted.
 pub const HIST_KICK_RUNNING: usize = 0;
@@ -17,6 +19,8 @@ pub const HIST_KICK_HALTED: usize = 1;
 pub const HIST_HALT: usize = 2;
 /// vCPU 0: ticks in a directed yield.
 pub const HIST_YIELD: usize = 3;
+/// vCPU 0: ticks in a barrier on all CPUs while vCPU 1 runs.
+pub const HIST_BARRIER: usize = 4;
 /// vCPU 1: ticks from the kick to running again.
 pub const HIST_KICK_TO_RUN: usize = 0;
 
@@ -24,6 +28,8 @@ pub const HIST_KICK_TO_RUN: usize = 0;
 pub const TRIALS: u64 = 200;
 /// Time for vCPU 1 to be halted for sure, ns.
 const SETTLE_NS: u64 = 500_000;
+/// The stamp of a kick that is none: vCPU 1 may end.
+const NO_MORE: u64 = u64::MAX;
 
 /// Runs the workload on this vCPU. Ends by itself.
 pub(super) fn run<M: Machine>(vcpu: &'static VcpuArea) {
@@ -66,6 +72,20 @@ fn kick_others<M: Machine>(vcpu: &VcpuArea, settle: u64) {
             seen == now || current_phase(vcpu) == phase::STOP
         });
     }
+    if barriers(vcpu) {
+        for _ in 0..TRIALS {
+            timed(HIST_BARRIER, &|| M::heavy_barrier());
+        }
+    }
+    // Nothing but the word itself is read by the one that waits for it.
+    vcpu.kicked_at.store(NO_MORE, Relaxed);
+}
+
+/// Whether the machine has been prepared for barriers.
+fn barriers(vcpu: &VcpuArea) -> bool {
+    let id = u32::try_from(vcpu.header().params.lock_kind).ok();
+    let kind = id.and_then(LockKind::from_id);
+    kind.is_some_and(|kind| kind.traits().barriers)
 }
 
 fn be_kicked<M: Machine>(vcpu: &VcpuArea) {
@@ -88,5 +108,10 @@ fn be_kicked<M: Machine>(vcpu: &VcpuArea) {
         // Release pairs with the Acquire in kick_others().
         vcpu.kick_seen.store(seen, Release);
         vcpu.count(Counter::Acquisitions, 1);
+    }
+    if barriers(vcpu) {
+        M::spin_until(word, Relaxed, |stamp| {
+            stamp == NO_MORE || current_phase(vcpu) == phase::STOP
+        });
     }
 }

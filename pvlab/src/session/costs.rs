@@ -9,6 +9,7 @@ use crate::machine::{self, MachineKind, RunningVm};
 use crate::scenario::CplChoice;
 use abi::{Params, VcpuState, Workload, phase};
 use guest::workload::{probe, relay};
+use pvlock::LockKind;
 use serde::Serialize;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
@@ -59,6 +60,9 @@ pub(crate) struct Costs {
     pub kick_to_run: Cost,
     /// A directed yield to a halted vCPU, which is futile: what it costs to find that out.
     pub yield_to: Cost,
+    /// A barrier on all CPUs while the other vCPU runs, as waiters of an asymmetric lock make it before they halt; no
+    /// trials where there is none.
+    pub barrier: Cost,
     /// Waking a task that is blocked on another vCPU: what the waker spends.
     pub task_wake: Cost,
     /// From waking it to its running again.
@@ -124,6 +128,11 @@ pub(crate) fn costs(machine: MachineKind, cpus: [usize; 2]) -> Result<Costs, Cos
     let params = Params {
         workload: Workload::Probe as u64,
         locks: 1,
+        lock_kind: if host::membarrier::is_offered() {
+            LockKind::PvNext
+        } else {
+            LockKind::Tas
+        } as u64,
         ..Params::default()
     };
     let costs = throw_away(machine, params, &cpus, None, |vm| {
@@ -135,6 +144,7 @@ pub(crate) fn costs(machine: MachineKind, cpus: [usize; 2]) -> Result<Costs, Cos
             kick_halted: cost(vm, 0, probe::HIST_KICK_HALTED)?,
             kick_to_run: cost(vm, 1, probe::HIST_KICK_TO_RUN)?,
             yield_to: cost(vm, 0, probe::HIST_YIELD)?,
+            barrier: cost(vm, 0, probe::HIST_BARRIER)?,
             task_wake: Cost::default(),
             task_wake_to_run: Cost::default(),
         })

@@ -23,13 +23,14 @@ pub(crate) fn csv(findings: &Findings) -> String {
 
 impl Costs {
     /// Each with its name, for programs and for people.
-    fn rows(&self) -> [(&'static str, &'static str, Cost); 7] {
+    fn rows(&self) -> [(&'static str, &'static str, Cost); 8] {
         [
             ("halt", "halt, kick pending", self.halt),
             ("kick_running", "kick, target runs", self.kick_running),
             ("kick_halted", "kick, target halted", self.kick_halted),
             ("kick_to_run", "kick to run", self.kick_to_run),
             ("yield", "yield, target halted", self.yield_to),
+            ("barrier", "barrier, target runs", self.barrier),
             ("task_wake", "wake a blocked task", self.task_wake),
             ("task_wake_to_run", "wake to run", self.task_wake_to_run),
         ]
