@@ -6,6 +6,7 @@
 //! | 1 | it could not be done, or was interrupted |
 //! | 2 | it was asked for wrongly |
 //! | 3 | a lock broke mutual exclusion, or failed under torture |
+//! | 4 | something is slower than `diff --fail-if-slower` allows |
 //! | 130, 143 | ended at once by SIGINT, by SIGTERM (the second one, or with nothing to report) |
 //!
 //! A reader of standard output that has had enough, such as `head`, ends a command in silence, with code 0.
@@ -13,6 +14,7 @@
 mod bench;
 mod calibrate;
 mod compare;
+mod diff;
 mod doctor;
 mod explain;
 mod locks;
@@ -42,7 +44,7 @@ Examples:
   pvlab doctor                       what this host can do
 
 Exit codes: 0 done, 1 failed or interrupted, 2 wrong usage, 3 a lock broke mutual exclusion or failed
-under torture.
+under torture, 4 slower than diff --fail-if-slower allows.
 Environment: RUST_LOG=vmm=debug shows what the virtual machine monitor does, on standard error.";
 
 const COMPLETIONS_EXAMPLES: &str = "\
@@ -63,6 +65,9 @@ pub(crate) enum Command {
     /// Compare locks, each in a guest of its own, in interleaved rounds.
     #[command(after_help = compare::EXAMPLES)]
     Compare(Box<compare::CompareArgs>),
+    /// Compare two saved reports of `compare`, lock by lock: did anything change?
+    #[command(after_help = diff::EXAMPLES)]
+    Diff(diff::DiffArgs),
     /// Run a microbenchmark, and show its figures as kernel developers post them.
     #[command(after_help = bench::after_help())]
     Bench(Box<bench::BenchArgs>),
@@ -146,6 +151,7 @@ fn dispatch(cli: Cli) -> Result<u8, CliError> {
     match cli.command {
         Command::Bench(args) => bench::bench(&args),
         Command::Compare(args) => compare::compare(&args),
+        Command::Diff(args) => diff::diff(&args),
         Command::Run(args) => run::run(&args),
         Command::Trace(args) => trace::trace(&args),
         Command::Torture(args) => torture::torture(&args),

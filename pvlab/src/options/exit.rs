@@ -12,6 +12,8 @@ pub(crate) const FAILED: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
 /// A lock broke mutual exclusion, or failed under torture.
 pub(crate) const BROKEN: u8 = 3;
+/// Something has become slower than was allowed.
+pub(crate) const SLOWER: u8 = 4;
 
 /// Where the report goes is known: a report on standard output is of use as long as somebody reads it.
 pub(crate) fn watch(target: &Target) {

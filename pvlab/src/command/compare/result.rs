@@ -260,7 +260,7 @@ const LEAST_ROUNDS: usize = 3;
 /// A difference is called one if the interval excludes 1 and the median is worth it. As many
 /// times slower counts as much as that many times faster, so that the verdict does not depend on
 /// which of two locks is the baseline.
-fn verdict(median: f64, interval: Option<(f64, f64)>, min_effect: f64) -> Verdict {
+pub(crate) fn verdict(median: f64, interval: Option<(f64, f64)>, min_effect: f64) -> Verdict {
     match interval {
         Some((lo, _)) if lo > 1.0 && median >= 1.0 + min_effect => Verdict::Faster,
         Some((_, hi)) if hi < 1.0 && median <= 1.0 / (1.0 + min_effect) => Verdict::Slower,
