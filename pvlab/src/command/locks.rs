@@ -1,9 +1,7 @@
 //! `pvlab locks`.
 
-use crate::options::output::short_format;
-use crate::report::column::Columns;
-use crate::report::doc::{Block, render};
-use crate::report::{Format, to_json};
+use crate::options::short_format;
+use crate::report::{Block, Columns, Format, render, to_json};
 use clap::Args;
 use peers::Kind;
 use serde::Serialize;
@@ -14,7 +12,6 @@ struct List<L> {
     locks: Vec<L>,
 }
 
-/// The list of locks.
 pub(crate) fn locks(format: Format) -> String {
     let locks: Vec<_> = Kind::all().collect();
     if format == Format::Json {

@@ -1,12 +1,8 @@
 //! `pvlab machines`.
 
 use crate::host::Host;
-use crate::options::error::CliError;
-use crate::options::exit::DONE;
-use crate::options::output::{Target, format};
-use crate::report::column::Columns;
-use crate::report::doc::{Block, render};
-use crate::report::{Format, to_json};
+use crate::options::{CliError, DONE, Target, format};
+use crate::report::{Block, Columns, Format, render, to_json};
 use crate::scenario::{MachineKind, SIM_PREFIX, Simulated};
 use clap::Args;
 use serde::Serialize;

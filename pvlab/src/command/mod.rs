@@ -27,9 +27,7 @@ mod trace;
 mod validate;
 
 use crate::ending;
-use crate::options::error::{CliError, Ends, usage};
-use crate::options::exit::{DONE, FAILED, complain, watch};
-use crate::options::output::in_short;
+use crate::options::{CliError, DONE, Ends, FAILED, complain, in_short, usage, watch};
 use crate::options::{output, terminal};
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
@@ -125,14 +123,12 @@ pub fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Signals cannot be handled.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot install a handler of signals: {0}")]
 struct Signals(#[source] std::io::Error);
 
 impl Ends for Signals {}
 
-/// RUST_LOG does not parse.
 #[derive(Debug, thiserror::Error)]
 #[error("RUST_LOG='{directives}': {why}; write for example RUST_LOG=vmm=debug")]
 struct LogFilter {

@@ -10,14 +10,11 @@ const CLOSER: f64 = 3.0;
 /// Fewer rounds do not tell two states from a spread.
 const LEAST: usize = 4;
 
-/// Two states that rounds were in.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Bistable {
-    /// Rounds in the lower state.
     pub low_rounds: usize,
     /// Their geometric mean.
     pub low: f64,
-    /// Rounds in the higher state.
     pub high_rounds: usize,
     /// Their geometric mean.
     pub high: f64,

@@ -9,7 +9,6 @@ use serde::Serialize;
 /// One VM's part of one run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run<'a> {
-    /// The VM.
     pub vm: &'a VmRecord,
     /// Length of the run's measurement, s; with a fixed number of acquisitions, to the last of them.
     pub measured_s: f64,

@@ -18,9 +18,7 @@ const SURELY: f64 = 20.0;
 /// How readers and writers fared. Counts are sums over vCPUs and runs, of the measurements alone.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Sharing {
-    /// Acquisitions for reading.
     pub reads: Side,
-    /// All others.
     pub writes: Side,
 }
 
@@ -29,7 +27,6 @@ pub(crate) struct Sharing {
 pub(crate) struct Side {
     /// vCPUs that are to make such acquisitions.
     pub vcpus: usize,
-    /// Such acquisitions.
     pub acquisitions: u64,
     /// Their share in all acquisitions, if there are any.
     pub share: Option<f64>,

@@ -17,14 +17,12 @@ pub(crate) fn starves(own: u64, in_all: u64, others: u64) -> bool {
                 .saturating_mul(own.max(1))
 }
 
-/// A vCPU that starved in a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Starving {
     /// The run, counted from 1.
     pub run: usize,
     /// The vCPU, by its number in its VM.
     pub vcpu: usize,
-    /// Acquisitions that it made.
     pub acquisitions: u64,
     /// Acquisitions that each of the others made, on average.
     pub others: f64,

@@ -10,20 +10,18 @@ use super::summary::{Summary, known};
 use crate::host::format_cpu_list;
 use crate::human::{count, listed, nanos, plural, rate};
 use crate::record::{Absence, Record, StartReason, absent};
-use crate::scenario::{Lock, Scenario};
+use crate::scenario::{Lock, Scenario, whole};
 pub(crate) use busy::busy_host;
 use section::not_as_asked;
 use serde::Serialize;
 use std::fmt::Display;
 
-/// A warning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Warning {
     /// What it is about, for programs; documented in docs/json.md.
     pub code: &'static str,
     /// The lock that it is about, if it is about one.
     pub lock: Option<Lock>,
-    /// The warning, for people.
     pub text: String,
 }
 
@@ -277,7 +275,7 @@ pub(crate) fn starving(all: &[Starving], rounds: bool) -> String {
         format!(
             "{round}vCPU {vcpu} (acquisitions: {}; the others: {} each{waiting})",
             count(acquisitions),
-            rounded(others)
+            count(whole(others))
         )
     });
     let each = listed(each);
@@ -286,16 +284,6 @@ pub(crate) fn starving(all: &[Starving], rounds: bool) -> String {
         n => format!(", and {n} more"),
     };
     format!("starved, with less than a twentieth of what the others got: {each}{more}")
-}
-
-fn rounded(n: f64) -> String {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a mean of counts"
-    )]
-    let n = n.round() as u64;
-    count(n)
 }
 
 fn starvation(side: &Side, what: &str) -> String {

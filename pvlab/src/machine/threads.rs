@@ -219,7 +219,6 @@ pub(super) fn start(plan: &Plan<'_>) -> Result<Vec<Started>, MachineError> {
         .collect()
 }
 
-/// Starts a thread for each vCPU.
 fn start_vm(mut params: Params, affinity: &[Vec<usize>]) -> Result<Started, HostError> {
     params.vcpus = affinity.len() as u64;
     params.tsc_khz = clock::khz();

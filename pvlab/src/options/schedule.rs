@@ -16,7 +16,6 @@ use std::path::{Path, PathBuf};
 /// Largest schedule file, bytes: those of the most rules need a fraction of it.
 const LARGEST: u64 = 16 << 20;
 
-/// The form of a schedule file.
 const SCHEMA: &str = "pvlab.schedule/1";
 
 // Each option names it: as the heading of the group it would be that of all that come after the group.
@@ -82,7 +81,6 @@ impl Saved {
     }
 }
 
-/// Why a schedule cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ScheduleError {
     #[error("'{0}' is no schedule; write VCPU:NUMBER:TIME, such as 0:5:2ms")]

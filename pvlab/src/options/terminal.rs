@@ -42,9 +42,7 @@ mod tests {
     fn lines_are_cut_to_the_width() {
         assert_eq!(fit("abc", 3), "abc");
         assert_eq!(fit("abcd", 3), "ab\u{2026}");
-        assert_eq!(
-            (fit("abcd", 1), fit("abcd", 0)),
-            ("\u{2026}".to_owned(), String::new())
-        );
+        assert_eq!(fit("abcd", 1), "\u{2026}".to_owned());
+        assert_eq!(fit("abcd", 0), String::new());
     }
 }

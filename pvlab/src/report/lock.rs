@@ -12,9 +12,7 @@ use std::fmt;
 pub(crate) struct LockRow<'a> {
     /// The VM's number, if it is that of a VM.
     pub vm: Option<usize>,
-    /// The lock.
     pub lock: Lock,
-    /// What came out.
     pub summary: &'a Summary,
 }
 

@@ -5,7 +5,7 @@
 
 use super::{
     Bench, BenchKind, CplChoice, Data, Length, Mix, Scenario, Simulated, SpinThreshold, Torture,
-    VmSpec, whole_ns,
+    whole_ns,
 };
 use crate::machine::lock_bytes;
 use abi::{Dispatch, LOCK_BYTES_BESIDE_DATA, MAX_TASKS};
@@ -263,8 +263,7 @@ impl Scenario {
             Mix::ReadShare(share) => (READ_SHARE, share.to_string()),
             Mix::Readers(readers) => (READERS, readers.to_string()),
         };
-        let read = |vm: &&VmSpec| vm.lock.kind.is_rw() && vm.lock.dispatch == Dispatch::Direct;
-        match self.vms.iter().find(|vm| !read(vm)) {
+        match self.vms.iter().find(|vm| !vm.lock.can_be_read()) {
             Some(vm) => Err(fault(field, value, format!("'{}' cannot be read", vm.lock))),
             None => Ok(()),
         }

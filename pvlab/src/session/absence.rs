@@ -21,7 +21,6 @@ const LEAST_TAKEN: Duration = Duration::from_millis(400);
 /// With less than this many CPUs used, how much is used does not tell whether anybody is there.
 const LEAST_RATE: f64 = 0.02;
 
-/// Looks for absences.
 pub(crate) struct Absences {
     /// CPUs that the vCPUs can use at the same time; 0: nobody is to look, as time is virtual.
     cpus: f64,
@@ -31,7 +30,6 @@ pub(crate) struct Absences {
     found: Vec<Found>,
 }
 
-/// What the clocks say.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
     /// Does not go on while the host is suspended,
@@ -45,7 +43,6 @@ struct Moment {
     ticks: u64,
 }
 
-/// An absence.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
     /// How long it was, on the clock of timers, which a suspended host does not count.

@@ -2,7 +2,6 @@
 
 use super::RunError;
 use super::run::{POLL, Run};
-use super::snapshot::to_f64;
 use super::spinning::spinning;
 use crate::record::{Calibration, Spinning};
 use crate::scenario::Scenario;
@@ -48,7 +47,7 @@ impl Run<'_> {
 
 /// As it stands in the record.
 pub(super) fn record(costs: Costs) -> Calibration {
-    let ns = |ps| to_f64(ps) / 1e3;
+    let ns = |ps: u64| ps as f64 / 1e3;
     Calibration {
         unit_ns: ns(costs.unit_ps) / 1024.0,
         look_ns: ns(costs.look_ps),

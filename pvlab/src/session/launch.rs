@@ -3,7 +3,7 @@
 use super::weights;
 use crate::machine::{self, MachineError, Plan, Started};
 use crate::scenario::{
-    Bench, Mix, Scenario, SpinThreshold, Spread, Torture, VmSpec, Whom, whole_ns,
+    Bench, Mix, Scenario, SpinThreshold, Spread, Torture, VmSpec, Whom, whole, whole_ns,
 };
 use abi::{Params, Workload, flags, preempt};
 
@@ -126,11 +126,5 @@ fn torture_params(torture: Torture, params: Params) -> Params {
 
 /// A share from 0 to 1 as a multiple of 2^-32.
 fn share_of_2_32(share: f64) -> u64 {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "from 0 to 2^32"
-    )]
-    let share = (share.clamp(0.0, 1.0) * 2f64.powi(32)).round() as u64;
-    share
+    whole(share.clamp(0.0, 1.0) * 2f64.powi(32))
 }

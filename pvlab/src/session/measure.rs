@@ -4,8 +4,7 @@ use super::calibration;
 use super::intervals::Intervals;
 use super::live::{LOOK_EVERY, Live};
 use super::run::Run;
-use super::snapshot;
-use super::snapshot::{VmSnapshot, ns, to_f64};
+use super::snapshot::{self, VmSnapshot, ns};
 use super::surroundings::Counts;
 use super::timers::{Due, Timers};
 use super::vms::{Watched, seconds};
@@ -254,7 +253,7 @@ impl Run<'_> {
                 let at = vm.machine.region().vcpu_word(vcpu, field)?;
                 if at > 0 {
                     let ticks = at.saturating_sub(vm.launched);
-                    first = first.min(to_f64(ns(ticks, vm.machine.khz())) / 1e6);
+                    first = first.min(ns(ticks, vm.machine.khz()) as f64 / 1e6);
                 }
             }
         }

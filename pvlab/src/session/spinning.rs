@@ -2,10 +2,9 @@
 
 use super::RunError;
 use super::costs::{CostError, costs};
-use super::snapshot::to_f64;
 use crate::machine::{self, MachineKind};
 use crate::record::Spinning;
-use crate::scenario::{Scenario, SpinThreshold};
+use crate::scenario::{Scenario, SpinThreshold, whole_ns};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -67,7 +66,7 @@ fn measure(machine: MachineKind, cpus: [usize; 2]) -> Result<Duration, RunError>
 pub(super) fn spinning(time: Duration, turn_ps: u64) -> Spinning {
     let turns = time.as_nanos() * 1000 * 1024 / u128::from(turn_ps.max(1));
     Spinning {
-        time_ns: to_f64(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
+        time_ns: whole_ns(time) as f64,
         turns: u32::try_from(turns).unwrap_or(u32::MAX).max(1),
     }
 }

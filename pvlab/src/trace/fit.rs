@@ -5,6 +5,7 @@
 //! other, and the distance of the pairs from the line says how well.
 
 use super::header::ClockFit;
+use crate::scenario::whole;
 
 /// Pairs kept. When there are more, every other one is dropped and only every other kept from then on.
 const MOST_PAIRS: usize = 4096;
@@ -86,20 +87,12 @@ impl Fit {
     /// CLOCK_MONOTONIC_RAW when the TSC was at `ticks`, ns. May be before the first pair.
     #[inline]
     pub fn raw_ns(&self, ticks: u64) -> u64 {
-        #[expect(
-            clippy::cast_precision_loss,
-            clippy::cast_possible_wrap,
-            reason = "hours fit"
-        )]
+        #[expect(clippy::cast_possible_wrap, reason = "hours fit")]
         let x = ticks.wrapping_sub(self.tsc) as i64 as f64;
         // Rounded by way of a positive number: f64::round() is a library call on baseline x86-64, and
         // this is done for each event.
         const POSITIVE: i64 = 1 << 50;
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_precision_loss,
-            reason = "days fit"
-        )]
+        #[expect(clippy::cast_possible_truncation, reason = "days fit")]
         let ns = (self.intercept + self.ns_per_tick * x + 0.5 + POSITIVE as f64) as i64 - POSITIVE;
         self.raw_ns.saturating_add_signed(ns)
     }
@@ -107,21 +100,12 @@ impl Fit {
     /// The fit in the form of trace files, for a trace that began at `tsc_start`.
     pub fn header(&self, tsc_start: u64) -> ClockFit {
         ClockFit {
-            khz: positive(1e6 / self.ns_per_tick),
+            khz: whole(1e6 / self.ns_per_tick),
             tsc_start,
             monotonic_raw_start_ns: self.raw_ns(tsc_start),
-            residual_ns: positive(self.residual_ns.ceil()),
+            residual_ns: whole(self.residual_ns.ceil()),
         }
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "saturates"
-)]
-fn positive(x: f64) -> u64 {
-    x.round() as u64
 }
 
 #[cfg(test)]
@@ -143,10 +127,8 @@ mod tests {
         assert_eq!(fit.raw_ns(start), 7_000_500_000);
         assert_eq!(fit.raw_ns((1 << 50) - 2_400), 7_000_000_000 - 1_000);
         let header = fit.header(start);
-        assert_eq!(
-            (header.khz, header.monotonic_raw_start_ns),
-            (2_400_000, 7_000_500_000)
-        );
+        assert_eq!(header.khz, 2_400_000);
+        assert_eq!(header.monotonic_raw_start_ns, 7_000_500_000);
     }
 
     #[test]

@@ -2,13 +2,11 @@
 //! one latency is fitted so that two runs at two vCPUs come out as they do here.
 
 use super::micro;
-use crate::figures::Run;
-use crate::figures::stats::median;
+use crate::figures::{Run, median};
 use crate::record::Record;
 use crate::scenario::{Length, MachineKind, Scenario, Simulated, VmSpec};
-use crate::session;
 use crate::session::costs::{Cost, CostError, costs};
-use crate::session::{Observer, Options, RunError};
+use crate::session::{self, Observer, Options, RunError};
 use pvlock::LockKind;
 use sim::{PARAMETERS, Spec, SpecError};
 use std::io;
@@ -29,7 +27,6 @@ const STEPS: usize = 12;
 /// It is sought from, and to, that multiple of the one measured by sending a line to and fro.
 const SOUGHT: (f64, f64) = (0.1, 4.0);
 
-/// Why there is no preset.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CalibrateError {
     #[error("calibrating takes two CPUs that this process may use; it has {0}")]
@@ -48,7 +45,6 @@ pub(crate) enum CalibrateError {
 
 impl crate::options::error::Ends for CalibrateError {}
 
-/// What calibrating found.
 #[derive(Debug)]
 pub(crate) struct Calibration {
     pub spec: Spec,

@@ -5,13 +5,9 @@ mod micro;
 
 use crate::host::Host;
 use crate::human::{rate, ratio};
-use crate::options::common::Common;
-use crate::options::error::CliError;
-use crate::options::exit::{DONE, complain, watch};
-use crate::options::guests::Guests;
-use crate::options::machine::MachineUsage;
-use crate::options::output::Target;
-use crate::options::progress::{Progress, Watcher};
+use crate::options::{
+    CliError, Common, DONE, Guests, MachineUsage, Progress, Target, Watcher, complain, watch,
+};
 use crate::scenario::Length;
 use clap::Args;
 use fit::{FITTED_LOCKS, calibrate};

@@ -4,14 +4,10 @@ use super::result::{Comparison, LockResult, Typical};
 use crate::figures::none;
 use crate::human::{count, listed, or_dash, rates, ratio, ratios, throughput, time};
 use crate::record::Ended;
-use crate::report::account;
-use crate::report::column::Columns;
-use crate::report::doc::{Block, Table};
-use crate::report::headline::{achieved, headline, starts, workload};
-use crate::report::lock;
 use crate::report::lock::{LockRow, cut_off, evenness, named, slow_path, waiting};
-use crate::report::mix;
-use crate::report::{Format, Report};
+use crate::report::{
+    Block, Columns, Format, Report, Table, account, achieved, headline, lock, mix, starts, workload,
+};
 use crate::scenario::Length;
 
 impl Report for Comparison {

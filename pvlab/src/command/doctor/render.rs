@@ -2,7 +2,7 @@
 
 use super::{Cost, Costs, Findings};
 use crate::host::{Host, format_cpu_list};
-use crate::report::column::Columns;
+use crate::report::Columns;
 use std::fmt::Write;
 
 pub(crate) fn csv(findings: &Findings) -> String {

@@ -5,7 +5,6 @@ use crate::options::terminal;
 use crate::scenario::Scenario;
 use crate::session::Interval;
 
-/// The table.
 pub(crate) struct LiveView {
     /// How long the lines are that were drawn before, to be drawn over; `None` where nothing can be.
     drawn: Option<Vec<usize>>,

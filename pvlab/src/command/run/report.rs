@@ -3,20 +3,15 @@
 use crate::figures::{Exclusion, Summary, WaitNs, Warning, warnings_of_run};
 use crate::human::{count, listed, nanos, or_dash, or_unknown, rate, share, throughput, time};
 use crate::record::{Context, Record, VcpuRecord, VmRecord};
-use crate::report::column::Columns;
-use crate::report::doc::{Block, Table};
-use crate::report::headline::{achieved, headline, starts, workload};
-use crate::report::lock;
 use crate::report::lock::{LockRow, cut_off, evenness, named, slow_path, waits};
-use crate::report::mix;
-use crate::report::{Format, Report};
-use crate::scenario::Mix;
-use crate::scenario::selection::SlowPath;
+use crate::report::{
+    Block, Columns, Format, Report, Table, achieved, headline, lock, mix, starts, workload,
+};
+use crate::scenario::{Mix, SlowPath};
 use abi::Counter;
 use pvlock::LockEvent;
 use serde::Serialize;
 
-/// The report of a run.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "schema", rename = "pvlab.run/1")]
 pub(crate) struct RunReport<'a> {
@@ -33,7 +28,6 @@ pub(crate) struct RunReport<'a> {
 }
 
 impl<'a> RunReport<'a> {
-    /// A report of that record.
     pub(crate) fn new(record: &'a Record) -> Self {
         let summaries = Summary::of_vms(record);
         Self {
@@ -95,7 +89,6 @@ impl<'a> RunReport<'a> {
         ))
     }
 
-    /// The locks of the VMs.
     fn locks(&self) -> Vec<LockRow<'_>> {
         let specs = self.record.scenario.vms.iter().zip(&self.summaries);
         let numbered = specs.enumerate().map(|(number, (spec, summary))| LockRow {

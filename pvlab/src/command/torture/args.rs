@@ -1,16 +1,11 @@
 //! Options of `pvlab torture`, and the scenario that comes of them.
 
 use crate::host::Host;
-use crate::options::common::{BaseArgs, Request};
-use crate::options::effect::NoEffect;
-use crate::options::error::{CliError, usage};
-use crate::options::guests::Guests;
-use crate::options::lock::{LockArg, lock_parser};
-use crate::options::machine::MachineUsage;
-use crate::options::numbers::{NumberUsage, count};
-use crate::options::output::ReportArgs;
-use crate::options::times::{duration, long_duration, long_interval, nonzero_long_duration};
-use crate::options::work::no_read_side;
+use crate::options::{
+    BaseArgs, CliError, Guests, LockArg, MachineUsage, NoEffect, NumberUsage, ReportArgs, Request,
+    count, duration, lock_parser, long_duration, long_interval, no_read_side,
+    nonzero_long_duration, usage,
+};
 use crate::scenario::{Length, MachineKind, Mix, Placement, Torture};
 use abi::Dispatch;
 use clap::Args;

@@ -13,13 +13,11 @@ use std::mem::offset_of;
 pub(crate) struct Count(Vec<u64>);
 
 impl Count {
-    /// That of each vCPU.
     pub(crate) fn all(vm: &dyn RunningVm) -> Result<Vec<Self>, RegionError> {
         let vcpus = 0..vm.region().layout().vcpus();
         vcpus.map(|vcpu| Self::of(vm, vcpu)).collect()
     }
 
-    /// That of one vCPU.
     pub(crate) fn of(vm: &dyn RunningVm, vcpu: usize) -> Result<Self, RegionError> {
         vm.region().counters(vcpu).map(Self)
     }
@@ -96,7 +94,6 @@ pub(crate) fn exclusive(scenario: &Scenario, counts: &[Count]) -> u64 {
     own.sum()
 }
 
-/// Acquisitions of each vCPU so far.
 pub(crate) fn acquisitions(vm: &dyn RunningVm) -> Result<Vec<u64>, RegionError> {
     let field = offset_of!(VcpuArea, counters) + 8 * Counter::Acquisitions.index();
     let region = vm.region();
@@ -105,7 +102,6 @@ pub(crate) fn acquisitions(vm: &dyn RunningVm) -> Result<Vec<u64>, RegionError> 
         .collect()
 }
 
-/// What each vCPU does.
 pub(crate) fn states(vm: &dyn RunningVm) -> Result<Vec<VcpuState>, RegionError> {
     let region = vm.region();
     (0..region.layout().vcpus())

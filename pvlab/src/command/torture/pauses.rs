@@ -18,7 +18,6 @@ const ROLL_EVERY: Duration = Duration::from_secs(2);
 /// How long to wait until everybody is there, as long as somebody runs.
 const ROLL_PATIENCE: Duration = Duration::from_secs(1);
 
-/// The pauses of a test.
 pub(crate) struct Pauses {
     begun: Instant,
     /// Those that were asked for and are over.

@@ -11,7 +11,6 @@ use tokio::time::{Instant, sleep};
 /// each turn lasts until the host runs the one whose turn it is.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How a test ended.
 #[derive(Default)]
 pub(crate) struct End {
     /// vCPUs that have not ended.

@@ -2,7 +2,6 @@
 
 use super::record::Outcome;
 
-/// What speaks against a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("mutual exclusion was broken: {0} times somebody was inside who should not have been")]

@@ -9,19 +9,13 @@ pub(crate) use args::{EXAMPLES, TraceArgs, check_traceable, not_with_summary};
 use crate::ending;
 use crate::figures::never_told;
 use crate::host::Host;
-use crate::options::common::Request;
-use crate::options::error::{CliError, Ends};
-use crate::options::exit::{BROKEN, DONE, complain, interrupted};
-use crate::options::guests::Guests;
-use crate::options::output::Target;
-use crate::options::progress::{Progress, Watcher};
+use crate::options::{
+    BROKEN, CliError, DONE, Ends, Guests, Progress, Target, Watcher, complain, interrupted,
+};
 use crate::record::{Context, Record, absent};
-use crate::report;
-use crate::report::Format;
-use crate::scenario::selection::SlowPath;
-use crate::scenario::{Length, Lock, Scenario};
-use crate::session;
-use crate::session::{Observer, Options};
+use crate::report::{self, Format};
+use crate::scenario::{Length, Lock, Scenario, SlowPath};
+use crate::session::{self, Observer, Options};
 use crate::trace::account::{Account, Accountant, Setup, VmSetup};
 use crate::trace::collect::DEFAULT_RECORDS;
 use crate::trace::header::{ClockFit, End, Header, VmHeader};
@@ -43,15 +37,11 @@ pub(crate) fn trace(args: &TraceArgs) -> Result<u8, CliError> {
 fn record(args: &TraceArgs) -> Result<u8, CliError> {
     let host = Host::examine();
     let guests = Guests::of(&args.guests)?;
-    let Request {
-        mut scenario,
-        machine_reason,
-        ..
-    } = (args.common).request(guests, Length::Duration(args.duration), &host)?;
+    let asked = (args.common).request(guests, Length::Duration(args.duration), &host)?;
+    let (mut scenario, context) = (asked.scenario, asked.context);
     check_traceable(&scenario)?;
     // The trace has every wait: timing them once more would only cost time.
     scenario.latency = false;
-    let context = Context::new(host, machine_reason, &scenario);
 
     // Whether the file can be written is found out before the run, not after.
     let mut header = header(&context, &scenario);

@@ -2,17 +2,13 @@
 
 use super::TraceArgs;
 use super::{accountant, check_sums, slow_paths};
-use crate::options::error::CliError;
-use crate::options::exit::complain;
-use crate::options::output::Target;
-use crate::report;
-use crate::report::Format;
+use crate::options::{CliError, Target, complain};
+use crate::report::{self, Format};
 use crate::scenario::Scenario;
 use crate::trace::read;
 use serde::Deserialize;
 use std::path::Path;
 
-/// Reads a trace and accounts for it.
 pub(crate) fn summarise(args: &TraceArgs, path: &Path) -> Result<u8, CliError> {
     let mut begun = None;
     let summary = read::read(path, |header, event| {

@@ -5,9 +5,8 @@ use super::times;
 use crate::command::bench::plan::TableKind;
 use crate::command::bench::result::{BenchResult, CellResult, Measure};
 use crate::human::or_dash;
-use crate::report::doc::Block;
+use crate::report::Block;
 
-/// What a table shows of a cell.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Show {
     Figure,
@@ -35,7 +34,6 @@ impl Show {
     }
 }
 
-/// All tables as plain text.
 pub(crate) fn text(result: &BenchResult) -> String {
     let grids = grids(result);
     if result.plan.layout == TableKind::Times {

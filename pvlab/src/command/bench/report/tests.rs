@@ -12,8 +12,8 @@ fn context() -> Context {
 }
 
 fn render(plan: BenchPlan, runs: &[(Cell, RunFigures)], ended: Ended, format: Format) -> String {
-    let result = BenchResult::new(plan, runs, ended);
-    BenchReport::new(context(), result).render(format)
+    let (context, result) = (context(), BenchResult::new(plan, runs, ended));
+    BenchReport { context, result }.render(format)
 }
 
 /// A run of each cell, in kops/s of a second, in the order of locks, threads and columns.
