@@ -41,8 +41,8 @@ fn columns<'a>() -> Columns<'a, Kind> {
     let columns = Columns::new()
         .text("name", "lock", |lock: &Kind| lock.name().to_owned())
         .value("summary", |lock| lock.summary());
-    let columns =
-        (flags.into_iter().fold(columns, flag)).value("downgrade_and_kill", |lock| lock.is_sem());
+    let columns = flags.into_iter().fold(columns, flag);
+    let columns = columns.value("downgrade_and_kill", |lock| lock.is_sem());
     let columns = flag(columns, ("control", |lock| lock.traits().control));
     flag(columns, ("peer", |lock| lock.peer().is_some()))
         .cell("what it is", |lock| match lock.peer() {

@@ -27,11 +27,9 @@ pub(crate) fn scenario(lock: LockKind) -> Scenario {
 
 /// Waits of that length, ns, and number each, on a clock of 1 GHz, whose ticks are nanoseconds.
 pub(crate) fn waits(values: &[(u64, u64)], max_ns: u64) -> Waits {
-    let values = values.iter();
+    let bucket = |&(ns, n): &(u64, u64)| (u16::try_from(bucket_of(ns)).unwrap(), n);
     Waits {
-        buckets: values
-            .map(|&(ns, n)| (u16::try_from(bucket_of(ns)).unwrap(), n))
-            .collect(),
+        buckets: values.iter().map(bucket).collect(),
         khz: 1_000_000,
         max_ns,
         cut_off_ns: None,

@@ -85,17 +85,18 @@ pub(crate) enum Guests {
 impl Guests {
     pub(crate) fn of(args: &GuestArgs) -> Result<Self, GuestUsage> {
         match args.lock {
-            Some(lock) => Ok(Self::one(lock, args.vcpus)),
+            Some(lock) => Ok(Self::one_of(vec![lock], args.vcpus)),
             None if args.vm.is_empty() => Err(GuestUsage::NothingToRun),
             None => Ok(Self::Given(args.vm.clone())),
         }
     }
 
-    pub(crate) fn one(lock: LockArg, vcpus: Option<usize>) -> Self {
-        let locks = vec![lock];
+    /// A single one, with one after another of these locks.
+    pub(crate) fn one_of(locks: impl Into<Vec<LockArg>>, vcpus: Option<usize>) -> Self {
+        let (locks, first) = (locks.into(), 0);
         Self::Alternatives {
             locks,
-            first: 0,
+            first,
             vcpus,
         }
     }

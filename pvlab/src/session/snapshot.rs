@@ -1,10 +1,10 @@
 //! The state of all vCPUs at one moment. A measurement is the difference of two.
 
 use super::counted::{Counted, Kinds};
-use super::vms::seconds;
+use super::vms::{Watched, seconds};
 use crate::machine::RunningVm;
 use crate::record::{ExclusionCheck, VcpuRecord, VmRecord};
-use crate::scenario::{Scenario, VmSpec, whole_ns};
+use crate::scenario::{Scenario, whole_ns};
 use abi::hist::bucket_values;
 use abi::{Costs, Counter, Data, Sampled, VcpuArea, VcpuState};
 use host::Region;
@@ -120,15 +120,15 @@ fn vcpu_record(
     }
 }
 
-/// What a VM did between two snapshots; `vm` has stopped by now.
+/// What VM `number` did between two snapshots; it has stopped by now.
 pub(super) fn vm_record(
     scenario: &Scenario,
-    spec: VmSpec,
-    vm: &dyn RunningVm,
+    number: usize,
+    watched: &Watched,
     (from, to): (&VmSnapshot, &VmSnapshot),
-    first: usize,
     calibration: Option<Costs>,
 ) -> Result<VmRecord, RegionError> {
+    let vm = &*watched.machine;
     let khz = vm.khz();
     let count = vm.region().layout().vcpus();
     let mut vcpus = (from.vcpus.iter().zip(&to.vcpus))
@@ -137,7 +137,7 @@ pub(super) fn vm_record(
             Ok(VcpuRecord {
                 critical_ns: achieved(vm, vcpu..vcpu + 1, CRITICAL)?,
                 outside_ns: achieved(vm, vcpu..vcpu + 1, OUTSIDE)?,
-                ..vcpu_record(scenario, khz, pair, first + vcpu)
+                ..vcpu_record(scenario, khz, pair, watched.first + vcpu)
             })
         })
         .collect::<Result<Vec<_>, RegionError>>()?;
@@ -147,7 +147,7 @@ pub(super) fn vm_record(
         _ => until_the_first_was_done(scenario, vm, (from, to), &mut vcpus)?,
     };
     Ok(VmRecord {
-        lock: spec.lock.name(),
+        lock: scenario.vms[number].lock.name(),
         exclusion: exclusion(scenario, vm)?,
         critical_ns: achieved(vm, 0..count, CRITICAL)?,
         outside_ns: achieved(vm, 0..count, OUTSIDE)?,

@@ -2,7 +2,7 @@
 
 use super::RunError;
 use super::costs::{CostError, costs};
-use crate::machine::{self, MachineKind};
+use crate::machine::{self, MachineError, MachineKind};
 use crate::record::Spinning;
 use crate::scenario::{Scenario, SpinThreshold, whole_ns};
 use std::collections::BTreeMap;
@@ -20,21 +20,21 @@ pub(crate) fn spin_times(scenario: &Scenario) -> Result<SpinTimes, RunError> {
         SpinThreshold::Time(time) => Ok(Some(time)),
         SpinThreshold::Auto => halt(scenario).map(Some),
     };
-    let each = scenario.vms.iter();
-    each.map(|vm| match vm.lock.halts_while_spinning() {
-        true => of(scenario.spin_threshold.of(vm.lock)),
-        false => Ok(None),
-    })
-    .collect()
+    let each = scenario
+        .vms
+        .iter()
+        .map(|vm| match vm.lock.halts_while_spinning() {
+            true => of(scenario.spin_threshold.of(vm.lock)),
+            false => Ok(None),
+        });
+    each.collect()
 }
 
 /// How long a halt takes that a kick ends: of a simulated machine as it is defined, else as it is measured, once
 /// on each pair of CPUs, from one to the other.
 fn halt(scenario: &Scenario) -> Result<Duration, RunError> {
     if let Some(simulated) = &scenario.simulated {
-        let costs = machine::spec(simulated)
-            .map_err(|e| RunError::Machine(e.into()))?
-            .costs;
+        let costs = (machine::spec(simulated).map_err(MachineError::from)?).costs;
         let ns = costs.exit_ns + costs.entry_ns + costs.kick_ns + costs.wake_ns + costs.switch_ns;
         return Ok(Duration::from_secs_f64(ns / 1e9));
     }

@@ -52,17 +52,11 @@ impl Pairs {
     pub fn fit(&self) -> Option<Fit> {
         let &(tsc, raw_ns) = self.pairs.first()?;
         // Differences are small enough for f64 to be exact.
-        let points = || {
-            self.pairs
-                .iter()
-                .map(|&(t, ns)| (t.wrapping_sub(tsc) as f64, (ns - raw_ns) as f64))
-        };
+        let point = |&(t, ns): &(u64, u64)| (t.wrapping_sub(tsc) as f64, (ns - raw_ns) as f64);
+        let points = || self.pairs.iter().map(point);
         let n = self.pairs.len() as f64;
-        let mean = |sum: f64| sum / n;
-        let (mean_x, mean_y) = (
-            mean(points().map(|p| p.0).sum()),
-            mean(points().map(|p| p.1).sum()),
-        );
+        let mean_x = points().map(|p| p.0).sum::<f64>() / n;
+        let mean_y = points().map(|p| p.1).sum::<f64>() / n;
         let variance: f64 = points().map(|(x, _)| (x - mean_x) * (x - mean_x)).sum();
         if variance <= 0.0 {
             return None;
@@ -70,9 +64,8 @@ impl Pairs {
         let covariance: f64 = points().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
         let ns_per_tick = covariance / variance;
         let intercept = mean_y - ns_per_tick * mean_x;
-        let residual_ns = points()
-            .map(|(x, y)| (y - intercept - ns_per_tick * x).abs())
-            .fold(0.0, f64::max);
+        let distances = points().map(|(x, y)| (y - intercept - ns_per_tick * x).abs());
+        let residual_ns = distances.fold(0.0, f64::max);
         Some(Fit {
             tsc,
             raw_ns,

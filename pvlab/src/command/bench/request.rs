@@ -85,11 +85,8 @@ pub(crate) fn plan(args: &BenchArgs, host: &Host) -> Result<(BenchPlan, Context)
         Ok(())
     };
     let ask = |vcpus| {
-        let guests = Guests::Alternatives {
-            locks: or(&args.locks, &[args.workload.default_lock().into()]).to_vec(),
-            first: 0,
-            vcpus: Some(vcpus),
-        };
+        let default = [args.workload.default_lock().into()];
+        let guests = Guests::one_of(or(&args.locks, &default), Some(vcpus));
         (args.base).request(guests, length, &Placement::Pinned, host, work)
     };
     // The machine and its CPUs first: the number of vCPUs depends on them.

@@ -120,10 +120,8 @@ fn beside_peers(reads: bool) -> Vec<LockArg> {
     };
     let peers = Peer::ALL.iter().copied();
     let peers = peers.filter(|peer| peer.is_built_in() && peer.is_rw() == reads);
-    std::iter::once(ours.into())
-        .chain(peers.map(Kind::Peer))
-        .map(LockArg::from)
-        .collect()
+    let all = [Kind::Ours(ours)].into_iter().chain(peers.map(Kind::Peer));
+    all.map(LockArg::from).collect()
 }
 
 /// Place of the baseline among the locks. Native qspinlock is what most guests run, so it is what

@@ -108,11 +108,10 @@ impl LockResult {
 }
 
 fn waits(locks: &[LockRow<'_>]) -> Table {
-    let table = named("lock").and(counts()).table(
-        "How it waited: acquisitions of all rounds, share of them contended, rates of events, \
-         CPUs used",
-        locks.iter().copied(),
-    );
+    let title = "How it waited: acquisitions of all rounds, share of them contended, rates of events, CPUs used";
+    let table = named("lock")
+        .and(counts())
+        .table(title, locks.iter().copied());
     table.without_empty_columns("-")
 }
 

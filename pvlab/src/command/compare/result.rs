@@ -156,7 +156,10 @@ impl Comparison {
             .flatten()
             .chain(broken.map(|(_, record)| record));
         Self {
-            context: (records.next()).map_or_else(Context::default, |first| first.context.clone()),
+            context: records
+                .next()
+                .map(|first| first.context.clone())
+                .unwrap_or_default(),
             baseline: plan.locks[plan.baseline],
             exclusion: Exclusion::worst(results.iter().map(|result| result.summary.exclusion)),
             plan,
@@ -227,10 +230,7 @@ fn ratio(runs: &[Run<'_>], base: &[Run<'_>], min_effect: f64) -> Option<Ratio> {
 fn ratio_of(rounds: Vec<f64>, min_effect: f64) -> Option<Ratio> {
     let typical = Typical::of(&rounds)?;
     let supported = |is: &Support| is.level.is_some() && is.n >= LEAST_ROUNDS;
-    let confident = typical
-        .interval
-        .filter(supported)
-        .and_then(|_| typical.ends());
+    let confident = typical.interval.filter(supported).and(typical.ends());
     Some(Ratio {
         typical,
         verdict: verdict(typical.median, confident, min_effect),

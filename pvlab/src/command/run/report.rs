@@ -65,10 +65,10 @@ impl<'a> RunReport<'a> {
         lines.extend(achieved(scenario, &self.locks()));
         lines.extend(starts([start].into_iter()));
         let interrupted = if *interrupted { ", interrupted" } else { "" };
-        let first = first_acquisition_ms.map_or_else(
-            || "no acquisition at all".to_owned(),
-            |ms| format!("first acquisition {ms:.1} ms after the launch"),
-        );
+        let first = match first_acquisition_ms {
+            None => "no acquisition at all".to_owned(),
+            Some(ms) => format!("first acquisition {ms:.1} ms after the launch"),
+        };
         lines.push(format!("measured {measured_s:.3} s{interrupted}; {first}"));
         lines.extend(self.uneven_end());
         lines
@@ -100,14 +100,14 @@ impl<'a> RunReport<'a> {
     }
 
     fn vms(&self) -> Table {
+        let title =
+            "Each VM: acquisitions per second of all its vCPUs, fairness among them, waiting times";
+        let made = |row: &LockRow<'_>| throughput(row.summary.rate(row.summary.acquisitions));
         let columns = named("VM").cell("lock", |row| row.lock.name()).left();
-        let columns = columns.cell("throughput", |row| {
-            throughput(row.summary.rate(row.summary.acquisitions))
-        });
-        columns.and(evenness()).table(
-            "Each VM: acquisitions per second of all its vCPUs, fairness among them, waiting times",
-            self.locks(),
-        )
+        columns
+            .cell("throughput", made)
+            .and(evenness())
+            .table(title, self.locks())
     }
 
     fn waiting(&self) -> Table {
@@ -119,12 +119,13 @@ impl<'a> RunReport<'a> {
     fn vcpu_rows(&self) -> impl Iterator<Item = Row<'_>> {
         (self.record.vms.iter().enumerate()).flat_map(move |(vm, record)| {
             let numbered = record.vcpus.iter().enumerate();
-            numbered.map(move |(number, vcpu)| Row {
+            let row = move |(number, vcpu)| Row {
                 of: self,
                 vm,
                 number,
                 vcpu,
-            })
+            };
+            numbered.map(row)
         })
     }
 
@@ -230,6 +231,8 @@ impl Row<'_> {
     }
 }
 
+const SPURIOUS: Counter = Counter::Lock(LockEvent::PvSpuriousWakeup);
+
 /// The threads, and what host and KVM counted of them.
 fn threads<'a>() -> Columns<'a, Row<'a>> {
     Columns::new()
@@ -249,9 +252,7 @@ fn threads<'a>() -> Columns<'a, Row<'a>> {
         .cell("preempted", |row| {
             or_unknown(row.vcpu.involuntary_switches, count)
         })
-        .cell("spurious", |row| {
-            count(row.vcpu.counter(Counter::Lock(LockEvent::PvSpuriousWakeup)))
-        })
+        .cell("spurious", |row| count(row.vcpu.counter(SPURIOUS)))
         .value("exits", |row| row.vcpu.exits.values().sum::<u64>())
         .cell("exits by kind", |row| {
             let exits = row.vcpu.exits.iter();

@@ -46,11 +46,7 @@ pub(crate) struct SimArgs {
 /// Runs every lock at every value, and reports.
 pub(crate) fn run(args: &SimArgs) -> Result<u8, CliError> {
     let sweep = Sweep::parse(&args.sweep)?;
-    let guests = Guests::Alternatives {
-        locks: args.locks.clone(),
-        first: 0,
-        vcpus: args.vcpus,
-    };
+    let guests = Guests::one_of(&args.locks[..], args.vcpus);
     let host = Host::examine();
     let asked = (args.cells.common).request(guests, Length::Duration(args.duration), &host)?;
     let (scenario, locks) = (asked.scenario, asked.locks);

@@ -137,7 +137,7 @@ pub(super) fn torture_request(
         return Err(TortureUsage::ImpatientWatchdog { watchdog, hold }.into());
     }
     let ask = |vcpus| {
-        let guests = Guests::one(lock, vcpus);
+        let guests = Guests::one_of([lock], vcpus);
         let length = Length::Duration(args.duration);
         let place = Placement::Floating;
         (args.base).request(guests, length, &place, host, |scenario, _| {
@@ -151,12 +151,11 @@ pub(super) fn torture_request(
     let writers = args.writers.unwrap_or(if shared { cpus } else { 2 * cpus });
     let readers = args.readers.unwrap_or(if shared { cpus } else { 0 });
     if writers + readers == 0 {
-        let choice = if shared {
-            "--writers and --readers"
-        } else {
-            "--writers (the lock has no read side)"
-        };
-        return Err(TortureUsage::NoThreads(choice).into());
+        return Err(TortureUsage::NoThreads(match shared {
+            true => "--writers and --readers",
+            false => "--writers (the lock has no read side)",
+        })
+        .into());
     }
     let how = Torture {
         long_hold: hold,

@@ -67,16 +67,11 @@ impl TortureReport {
         match format {
             Format::Json => to_json(self),
             Format::Csv | Format::Table | Format::Markdown => {
-                let mut text = String::new();
-                if from_start {
-                    text += &render(&[Block::Lines(self.shown())], format);
-                }
-                if self.verdict.is_some() {
-                    text += lines::end(!self.failures.is_empty());
-                    text.push('\n');
-                }
-                text.push('\n');
-                text + &render(&[Block::Lines(self.own())], format)
+                let lines = |lines| render(&[Block::Lines(lines)], format);
+                let shown = from_start.then(|| lines(self.shown())).unwrap_or_default();
+                let verdict = self.verdict.map(|_| lines::end(!self.failures.is_empty()));
+                let verdict = verdict.map(|line| format!("{line}\n")).unwrap_or_default();
+                format!("{shown}{verdict}\n{}", lines(self.own()))
             }
         }
     }
@@ -99,10 +94,9 @@ impl TortureReport {
         let total = |role| of(role).map(|thread| thread.acquisitions).sum::<u64>();
         let (writes, reads) = (total(Role::Writer), total(Role::Reader));
         let shared = record.scenario.vms[0].lock.kind.is_rw();
-        let by_kind = if shared {
-            format!("{writes} for writing, {reads} for reading")
-        } else {
-            writes.to_string()
+        let by_kind = match shared {
+            true => format!("{writes} for writing, {reads} for reading"),
+            false => writes.to_string(),
         };
         let contended = match record.contended {
             None => "contended or not: the lock does not tell".to_owned(),
@@ -144,10 +138,9 @@ impl TortureReport {
                     1 => "1 thread was".to_owned(),
                     n => format!("{n} threads were"),
                 },
-                if record.scenario.machine.facts().ends_waiters {
-                    "stopped while waiting"
-                } else {
-                    "not waited for"
+                match record.scenario.machine.facts().ends_waiters {
+                    true => "stopped while waiting",
+                    false => "not waited for",
                 }
             )),
             None => {}

@@ -88,15 +88,13 @@ impl Watch {
         let vcpus = self.spells.len() as u64;
         let spell = &mut self.spells[vcpu];
         if since != spell.since {
+            let still = false;
             *spell = Spell {
                 since,
                 others_before: others,
                 paused: Duration::ZERO,
-                worst: spell.worst,
+                worst: spell.worst.map(|worst| Starved { still, ..worst }),
             };
-            if let Some(worst) = &mut spell.worst {
-                worst.still = false;
-            }
         }
         if since == 0 {
             return;
@@ -110,10 +108,8 @@ impl Watch {
                 others,
                 still: true,
             };
-            let worse = |worst: Starved| worst.waited_s < now.waited_s;
-            if spell.worst.is_none_or(worse) {
-                spell.worst = Some(now);
-            }
+            let as_bad = |worst: &Starved| worst.waited_s >= now.waited_s;
+            spell.worst = spell.worst.filter(as_bad).or(Some(now));
         }
     }
 
@@ -176,9 +172,8 @@ impl Watch {
         };
         let fair = (now().zip(before).enumerate()).all(|(vcpu, (now, before))| {
             // One that has ended has nothing to do with it, and of others it is always known.
-            let had = now
-                .zip(*before)
-                .map(|(now, before)| now.saturating_sub(before));
+            let had = now.zip(*before);
+            let had = had.map(|(now, before)| now.saturating_sub(before));
             machine.is_halted(vcpu) || had.is_none_or(|had| had >= FAIR_CHANCE)
         });
         let stuck = silence >= run.scenario.watchdog && fair;

@@ -60,10 +60,10 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
     let spare = destination.as_ref().and_then(Destination::directory);
     let mut collector = Collector::new(args.ring, spare)?;
     let mut progress = Progress::new(1, scenario.expected());
-    let result = {
-        let mut watcher = Watcher::new(&progress);
-        session::trace(&scenario, &Options::default(), &mut watcher, &mut collector)
-    };
+    let options = Options::default();
+    let mut watcher = Watcher::new(&progress);
+    let result = session::trace(&scenario, &options, &mut watcher, &mut collector);
+    drop(watcher);
     if ending::has_reader_left() {
         return Ok(DONE);
     }
@@ -71,14 +71,12 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
     let begun = Instant::now();
     progress.end();
     progress.at("merging", 1.0);
-    let tsc_start = collector.began();
-    header.clock = collector
-        .fit()
-        .map_or(header.clock, |fit| fit.header(tsc_start));
-    header.switches = collector.without_switches().is_none();
-    header
-        .notes
-        .extend(collector.without_switches().map(str::to_owned));
+    if let Some(fit) = collector.fit() {
+        header.clock = fit.header(collector.began());
+    }
+    let no_switches = collector.without_switches();
+    header.switches = no_switches.is_none();
+    header.notes.extend(no_switches.map(str::to_owned));
     let absences = result.as_ref().ok().and_then(|r| absent(&r.without_cpu));
     header.notes.extend(absences.map(|text| {
         format!("{text}: neither the scheduler nor a lock is to blame for what waited meanwhile")
@@ -198,10 +196,7 @@ fn accountant(header: &Header) -> Accountant {
     let vms = header.vms.iter().map(|vm| VmSetup {
         // The account needs the lock for its name only; one that this version does not know is kept
         // as one without an order.
-        lock: vm
-            .lock
-            .parse()
-            .map_or(LockKind::Tas.into(), |lock: Lock| lock.kind),
+        lock: (vm.lock.parse()).map_or(LockKind::Tas.into(), |lock: Lock| lock.kind),
         vcpus: vm.vcpus.len(),
         locks: vm.locks,
     });
@@ -289,24 +284,21 @@ fn about(
         text += &format!("written: {}, {} events\n", path.display(), end.events);
     }
     let (dropped, lost) = (collector.dropped(), collector.lost_switches());
+    let full = "events found their ring full: take a larger --ring";
     let late = "events came too late to be sorted and were moved forward";
-    for (n, what) in [
-        (
-            dropped,
-            "events found their ring full: take a larger --ring",
-        ),
+    let counts = [
+        (dropped, full),
         (lost, "context switches were lost by the kernel"),
         (merged.late, late),
         (merged.malformed, "words in trace rings were no records"),
-    ] {
-        if n > 0 {
-            text += &format!("warning: {n} {what}\n");
-        }
-    }
-    for note in &header.notes {
-        text += &format!("warning: {note}\n");
-    }
-    text
+    ];
+    let counts = counts.into_iter().filter(|(n, _)| *n > 0);
+    let warnings = counts
+        .map(|(n, what)| format!("{n} {what}"))
+        .chain(header.notes.clone());
+    text + &warnings
+        .map(|warning| format!("warning: {warning}\n"))
+        .collect::<String>()
 }
 
 /// How the VMs' vCPUs wait, a line for each VM.

@@ -1,7 +1,6 @@
 //! The account of a trace that is there.
 
-use super::TraceArgs;
-use super::{accountant, check_sums, slow_paths};
+use super::{TraceArgs, accountant, check_sums, slow_paths};
 use crate::options::{CliError, Target, complain};
 use crate::report::{self, Format};
 use crate::scenario::Scenario;
@@ -19,11 +18,8 @@ pub(crate) fn summarise(args: &TraceArgs, path: &Path) -> Result<u8, CliError> {
     let format = args.account;
     let mut text = String::new();
     if format == Format::Table {
-        text += &format!(
-            "trace: {}, machine {}\n",
-            path.display(),
-            summary.header.machine
-        );
+        let machine = &summary.header.machine;
+        text += &format!("trace: {}, machine {machine}\n", path.display());
         // A scenario that this version does not understand is left out, not the account.
         let scenario = Scenario::deserialize(&summary.header.scenario);
         text += &scenario.map_or_else(|_| String::new(), |scenario| slow_paths(&scenario));

@@ -61,11 +61,7 @@ pub(crate) fn run(args: &ValidateArgs) -> Result<u8, CliError> {
     effect::check_assignments(&twin_machine, &common.placement)?;
     common.base.machine.set.clear();
     let most = args.vcpus.iter().copied().max();
-    let guests = Guests::Alternatives {
-        locks: args.locks.clone(),
-        first: 0,
-        vcpus: most,
-    };
+    let guests = Guests::one_of(&args.locks[..], most);
     let asked = common.request(guests, Length::Duration(args.duration), &host)?;
     let (scenario, context) = (asked.scenario, asked.context);
     if scenario.machine.is_simulated() {

@@ -249,10 +249,12 @@ impl KickToRun {
 
     /// Upper bounds of the buckets that are not empty, ns, and how many times are in each.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
-        let counts = self.buckets.iter().enumerate();
-        counts
-            .filter(|(_, count)| **count > 0)
-            .map(|(bucket, &count)| (*bucket_values(bucket).end(), count))
+        let counts = self
+            .buckets
+            .iter()
+            .enumerate()
+            .filter(|(_, count)| **count > 0);
+        counts.map(|(bucket, &count)| (*bucket_values(bucket).end(), count))
     }
 
     fn merge(&mut self, other: &Self) {
@@ -273,7 +275,7 @@ impl Serialize for KickToRun {
         map.serialize_entry("p50", &self.percentile(50))?;
         map.serialize_entry("p99", &self.percentile(99))?;
         map.serialize_entry("max", &self.max())?;
-        map.serialize_entry("buckets", &self.buckets().collect::<Vec<_>>())?;
+        map.serialize_entry("buckets", &Vec::from_iter(self.buckets()))?;
         map.end()
     }
 }

@@ -35,11 +35,10 @@ pub(in crate::trace) fn read(
     input: &mut impl BufRead,
     reading: &mut Reading<impl FnMut(&Header, &Event)>,
 ) -> Result<(), Fault> {
-    let (bytes, position) = (Vec::new(), 0);
     let mut packets = Packets {
         input,
-        bytes,
-        position,
+        bytes: Vec::new(),
+        position: 0,
     };
     packets.first()?;
     let mut tracks = None;
@@ -49,7 +48,7 @@ pub(in crate::trace) fn read(
         if !packets.next()? {
             return Ok(());
         }
-        if reading.ended() {
+        if reading.end.is_some() {
             return Err(at("something follows the end".to_owned()));
         }
         let packet = track_event(&packets.bytes);
@@ -68,7 +67,7 @@ pub(in crate::trace) fn read(
         let (place, what) = match known.track(packet.track) {
             Track::Root => {
                 let end = serde_json::from_slice(text);
-                reading.end(end.map_err(|_| at("the end is no JSON".to_owned()))?);
+                reading.end = Some(end.map_err(|_| at("the end is no JSON".to_owned()))?);
                 continue;
             }
             Track::Derived => continue,
@@ -79,16 +78,15 @@ pub(in crate::trace) fn read(
         };
         match what.map_err(|lacks| at(format!("'{lacks}' is missing or wrong")))? {
             Some(what) => {
-                let at_ns = packet.at;
-                let event = Event {
-                    at: at_ns,
+                let told = Event {
+                    at: packet.at,
                     place,
                     what,
                 };
-                reading.event(&event).map_err(at)?;
+                reading.event(&told).map_err(at)?;
             }
             None if packet.is_end() => {}
-            None => reading.unknown(),
+            None => reading.unknown += 1,
         }
     }
 }

@@ -146,10 +146,9 @@ fn a_thief_without_a_place_is_its_own_next_unless_the_head_is_awake() {
 
 #[test]
 fn locks_and_vms_are_accounted_apart() {
-    let vm = |lock: pvlock::LockKind, locks| VmSetup {
-        lock: lock.into(),
-        vcpus: 2,
-        locks,
+    let vm = |lock: pvlock::LockKind, locks| {
+        let (lock, vcpus) = (lock.into(), 2);
+        VmSetup { lock, vcpus, locks }
     };
     let timeline = "
         0 v0 lock=1 start fast; 0 v0 vm=1 start fast; 0 v1 start fast // lock 0 of VM 0, by vCPU 1
