@@ -179,10 +179,8 @@ fn start_tracing() -> Result<(), CliError> {
         directives,
         why: why.to_string(),
     })?;
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(terminal::may_colour())
-        .init();
+    let lines = tracing_subscriber::fmt().with_env_filter(filter);
+    let lines = lines.with_writer(std::io::stderr);
+    lines.with_ansi(terminal::may_colour()).init();
     Ok(())
 }

@@ -39,9 +39,8 @@ pub(crate) fn waits(values: &[(u64, u64)], max_ns: u64) -> Waits {
 /// What a vCPU has counted.
 pub(crate) fn counters(counts: &[(Counter, u64)]) -> BTreeMap<String, u64> {
     let counts = counts.iter().filter(|(_, n)| *n > 0);
-    counts
-        .map(|(counter, n)| (counter.name().to_owned(), *n))
-        .collect()
+    let named = |(counter, n): &(Counter, u64)| (counter.name().to_owned(), *n);
+    counts.map(named).collect()
 }
 
 /// That VM's part of a run of a second.

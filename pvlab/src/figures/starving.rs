@@ -30,10 +30,8 @@ pub(crate) struct Starving {
 impl Starving {
     /// All of those runs.
     pub(crate) fn of(runs: &[Run<'_>]) -> Vec<Self> {
-        (1..)
-            .zip(runs)
-            .flat_map(|(number, run)| of_run(number, *run))
-            .collect()
+        let of_run = |(number, run): (usize, &Run<'_>)| of_run(number, *run);
+        (1..).zip(runs).flat_map(of_run).collect()
     }
 }
 

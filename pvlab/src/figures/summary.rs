@@ -36,10 +36,9 @@ impl Exclusion {
     /// Of several locks together: what is worst.
     pub(crate) fn worst(each: impl IntoIterator<Item = Self>) -> Self {
         let each: Vec<_> = each.into_iter().collect();
-        [Self::Broken, Self::NotChecked]
-            .into_iter()
-            .find(|worst| each.contains(worst))
-            .unwrap_or(Self::Held)
+        let bad = [Self::Broken, Self::NotChecked];
+        let worst = bad.into_iter().find(|worst| each.contains(worst));
+        worst.unwrap_or(Self::Held)
     }
 
     pub(crate) const fn name(self) -> &'static str {
@@ -129,6 +128,7 @@ impl Summary {
         for (kind, count) in vcpus().flat_map(|vcpu| &vcpu.exits) {
             *exits.entry(kind.clone()).or_default() += count;
         }
+        let event = |&event: &LockEvent| (event.name(), total(Counter::Lock(event)));
         let sharing = Sharing::of(runs);
         let fairness = match sharing {
             None => Fairness::of(&runs.iter().map(Run::shares).collect::<Vec<_>>()),
@@ -137,9 +137,7 @@ impl Summary {
         Self {
             measured_s: runs.iter().map(Run::at_work_s).sum(),
             whole_s: runs.iter().map(|run| run.measured_s).sum(),
-            whole_acquisitions: (runs.iter())
-                .map(|run| run.vm.whole(Counter::Acquisitions))
-                .sum(),
+            whole_acquisitions: (runs.iter().map(|run| run.vm.whole(Counter::Acquisitions))).sum(),
             exclusion: Exclusion::of(checks()),
             violations: checks().map(|check| check.violations).sum(),
             lost_entries: checks().map(ExclusionCheck::lost).sum(),
@@ -155,10 +153,7 @@ impl Summary {
             yields: total(Counter::Yields),
             futile_yields: total(Counter::FutileYields),
             exits,
-            events: LockEvent::ALL
-                .iter()
-                .map(|&event| (event.name(), total(Counter::Lock(event))))
-                .collect(),
+            events: BTreeMap::from_iter(LockEvent::ALL.iter().map(event)),
             clock_khz: (runs.iter().map(|run| run.vm.clock_khz)).find(|&khz| khz > 0),
             critical_ns: middle(|vm| vm.critical_ns),
             critical_range_ns: range(vcpus().filter_map(|vcpu| vcpu.critical_ns)),

@@ -259,10 +259,9 @@ impl Crew {
             HOST.with(|this| {
                 this.get_or_init(|| host);
             });
-            let body = if instrumented {
-                workload::run_instrumented::<HostThread<true>>
-            } else {
-                workload::run::<HostThread<false>>
+            let body = match instrumented {
+                true => workload::run_instrumented::<HostThread<true>>,
+                false => workload::run::<HostThread<false>>,
             };
             let outcome = catch_unwind(AssertUnwindSafe(body));
             // Nobody listens any more if the VM is being dropped.
@@ -286,9 +285,8 @@ impl Crew {
 
 fn message_of(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| payload.downcast_ref::<&str>().copied())
-        .unwrap_or("panic")
-        .to_owned()
+    let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+    text.unwrap_or("panic").to_owned()
 }
 
 impl RunningVm for Crew {

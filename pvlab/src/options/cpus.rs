@@ -83,9 +83,8 @@ impl Usable {
             if cpus.is_empty() {
                 cpus.extend(self.allowed.iter().take(self.cpus));
             }
-            return Some(cpus)
-                .filter(|cpus| !cpus.is_empty())
-                .ok_or(CpuUsage::NoCpus);
+            let known = Some(cpus).filter(|cpus| !cpus.is_empty());
+            return known.ok_or(CpuUsage::NoCpus);
         };
         self.check("cpus", cpus)?;
         let mut numbered = cpus.iter().enumerate();

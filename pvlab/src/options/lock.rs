@@ -78,9 +78,8 @@ pub(crate) fn lock_parser() -> impl TypedValueParser<Value = LockArg> {
         let auto = PossibleValue::new(AUTO).help("what a guest's kernel would choose");
         let known = Kind::all().map(|lock| {
             let hidden = lock.traits().control;
-            PossibleValue::new(lock.name())
-                .help(lock.summary())
-                .hide(hidden)
+            let value = PossibleValue::new(lock.name()).help(lock.summary());
+            value.hide(hidden)
         });
         known.chain([auto]).collect()
     })

@@ -152,10 +152,9 @@ impl MachineArgs {
                 (machine.ok_or(CpuUsage::NoCpus)?, no_guests)
             }
         };
-        let machine_reason = if machine.facts().kvm {
-            host.kvm.vendor_name().to_owned()
-        } else {
-            why_not_another.unwrap_or_else(|| "as asked".to_owned())
+        let machine_reason = match machine.facts().kvm {
+            true => host.kvm.vendor_name().to_owned(),
+            false => why_not_another.unwrap_or_else(|| "as asked".to_owned()),
         };
         if !self.set.is_empty() {
             return Err(MachineUsage::not_simulated("--set", machine).into());

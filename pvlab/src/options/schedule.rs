@@ -166,11 +166,8 @@ pub(crate) fn apply(
 
 fn check_vcpus(rules: &[Rule], scenario: &Scenario) -> Result<(), ScheduleError> {
     let vcpus = scenario.vms.iter().map(|vm| vm.vcpus).max().unwrap_or(0);
-    match rules
-        .iter()
-        .map(Rule::vcpu)
-        .find(|vcpu| *vcpu as usize >= vcpus)
-    {
+    let mut named = rules.iter().map(Rule::vcpu);
+    match named.find(|vcpu| *vcpu as usize >= vcpus) {
         Some(vcpu) => Err(ScheduleError::NoSuchVcpu { vcpu, vcpus }),
         None => Ok(()),
     }
@@ -229,9 +226,8 @@ fn difference(place: &str, a: &Value, b: &Value) -> Option<(String, String, Stri
     };
     match (a, b) {
         (Value::Object(x), Value::Object(y)) => {
-            let mut names = x
-                .keys()
-                .chain(y.keys().filter(|name| !x.contains_key(*name)));
+            let new = y.keys().filter(|name| !x.contains_key(*name));
+            let mut names = x.keys().chain(new);
             // What is not there is null.
             names.find_map(|name| difference(&inside(name), &a[name], &b[name]))
         }

@@ -223,9 +223,8 @@ impl Scenario {
             return Ok(());
         }
         // Everybody waits for everybody, each time.
-        let turns = whole_ns(turn)
-            .saturating_mul(self.length.iterations())
-            .saturating_mul(self.vcpus() as u64);
+        let of_each = whole_ns(turn).saturating_mul(self.length.iterations());
+        let turns = of_each.saturating_mul(self.vcpus() as u64);
         let longest = whole_ns(LONGEST_SIMULATED);
         match self.length {
             Length::Duration(time) => within("length.duration_ns", whole_ns(time), 1, longest),

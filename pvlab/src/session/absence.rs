@@ -140,9 +140,8 @@ impl Absences {
     pub(crate) fn recorded(&self, from: u64, khz: u64) -> Vec<Absence> {
         let of = |found: &Found| {
             let begun = found.from + found.present;
-            let measured = begun
-                .saturating_sub(from)
-                .saturating_sub(self.ticks_until(begun));
+            let absent = self.ticks_until(begun);
+            let measured = begun.saturating_sub(from).saturating_sub(absent);
             Absence {
                 at_s: measured as f64 / (khz.max(1) as f64 * 1e3),
                 ms: found.length.as_secs_f64() * 1e3,
@@ -190,17 +189,14 @@ impl Passed {
     fn absence(self, rate: f64, cpus: f64) -> Option<(Duration, Cause)> {
         // A process that is told to go on had been stopped: how often it got a CPU before does not matter.
         let rate = if self.continued { cpus } else { rate };
-        let known = rate >= LEAST_RATE;
-        let present = if known {
-            self.cpu.div_f64(rate)
-        } else {
-            self.monotonic
+        let present = match rate {
+            LEAST_RATE.. => self.cpu.div_f64(rate),
+            _ => self.monotonic,
         };
         let lost = self.monotonic.saturating_sub(present.max(TICK));
-        let (there, cause) = if self.continued {
-            (lost < LEAST || 2 * lost < self.monotonic, Cause::Stopped)
-        } else {
-            (lost < LEAST_TAKEN || present > TICK, Cause::NoCpu)
+        let (there, cause) = match self.continued {
+            true => (lost < LEAST || 2 * lost < self.monotonic, Cause::Stopped),
+            false => (lost < LEAST_TAKEN || present > TICK, Cause::NoCpu),
         };
         let lost = if there { Duration::ZERO } else { lost };
         if self.boot.saturating_sub(self.monotonic) >= LEAST {

@@ -165,10 +165,9 @@ impl fmt::Display for Stuck {
             self.vm, self.acquisitions
         )];
         if self.halted > 0 && self.halted + self.ended == vcpus {
-            let but = if self.ended > 0 {
-                " that have not ended"
-            } else {
-                ""
+            let but = match self.ended {
+                0 => "",
+                _ => " that have not ended",
             };
             lines.push(format!(
                 "a wake-up was lost: all vCPUs{but} are halted and nobody is left to kick them"

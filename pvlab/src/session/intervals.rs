@@ -95,9 +95,7 @@ impl Intervals {
             at_s: measured(self.start, absent),
             length_s: measured(self.last, lost),
             without_cpu_s: seconds(lost, machine),
-            vms: vms
-                .map(|(now, told)| IntervalVm::between(told, now))
-                .collect(),
+            vms: Vec::from_iter(vms.map(|(now, told)| IntervalVm::between(told, now))),
             live,
         };
         self.last = at;

@@ -41,9 +41,8 @@ fn halt(scenario: &Scenario) -> Result<Duration, RunError> {
     static MEASURED: Mutex<BTreeMap<(&str, [usize; 2]), Duration>> = Mutex::new(BTreeMap::new());
     let cpus = [0, 1].map(|i| scenario.cpus[i % scenario.cpus.len()]);
     let key = (scenario.machine.name(), cpus);
-    let mut measured = MEASURED
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let measured = MEASURED.lock();
+    let mut measured = measured.unwrap_or_else(std::sync::PoisonError::into_inner);
     if let Some(&halt) = measured.get(&key) {
         return Ok(halt);
     }

@@ -124,9 +124,8 @@ impl Collector {
                 let recorder = vm.record_switches(vcpu)?;
                 // The first refusal is told; the others will have the same reason.
                 let refused = |e| {
-                    self.no_switches
-                        .get_or_insert_with(|| why_no_switches(&e))
-                        .len()
+                    let why = self.no_switches.get_or_insert_with(|| why_no_switches(&e));
+                    why.len()
                 };
                 recorder.map_err(refused).ok()
             });

@@ -133,9 +133,8 @@ fn a_record_published_late_still_finds_its_place() {
     cut(&mut collector, 180_000_000);
     collector.spool(Source::Host, (0, 2), &host(1_000_000));
     let (events, merged) = merge(collector);
-    let seen = events
-        .iter()
-        .map(|(at, (_, vcpu), _)| (at / 1_000_000, *vcpu));
+    let seen = |&(at, (_, vcpu), _): &Said| (at / 1_000_000, vcpu);
+    let seen = events.iter().map(seen);
     assert!(seen.eq([(20, 1), (40, 0), (70, 0), (70, 2)]), "{events:?}");
     assert_eq!(merged.late, 1);
 }

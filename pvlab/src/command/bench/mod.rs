@@ -198,9 +198,8 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<u8, CliError> {
 
 /// The complete runs, and how they ended.
 fn run_all(plan: &BenchPlan, jobs: usize) -> (Vec<(Cell, RunFigures)>, End) {
-    let places: Vec<_> = (0..plan.rounds)
-        .flat_map(|round| plan.order(round).into_iter().map(move |cell| (round, cell)))
-        .collect();
+    let round = |round| plan.order(round).into_iter().map(move |cell| (round, cell));
+    let places: Vec<_> = (0..plan.rounds).flat_map(round).collect();
     let cells = places.iter().map(|&(round, cell)| cells::Cell {
         name: format!(
             "round {}/{} {} {} threads {}",

@@ -142,10 +142,9 @@ impl BenchPlan {
     }
 
     pub(crate) fn vcpus(&self, threads: usize) -> usize {
-        if self.run.machine.facts().tasks {
-            threads.min(self.vcpus)
-        } else {
-            threads
+        match self.run.machine.facts().tasks {
+            true => threads.min(self.vcpus),
+            false => threads,
         }
     }
 

@@ -64,9 +64,8 @@ pub(crate) fn plan(args: &BenchArgs, host: &Host) -> Result<(BenchPlan, Context)
     };
     let threads = or(&args.threads, default).to_vec();
     check_twice("--threads", &threads)?;
-    let operations = args
-        .ops
-        .or((layout == TableKind::Times && args.duration.is_none()).then_some(OPERATIONS));
+    let timed = layout == TableKind::Times && args.duration.is_none();
+    let operations = args.ops.or(timed.then_some(OPERATIONS));
     let length = length(args.duration.unwrap_or(super::DURATION), operations);
     let longest = columns.iter().map(|column| match column.load {
         Load::Ns(ns) => ns,

@@ -36,10 +36,10 @@ pub(crate) fn load(text: &str) -> Result<Load, BenchValue> {
         });
     }
     let pauses = text.parse::<u64>().ok();
-    pauses
+    let few = pauses
         .filter(|pauses| *pauses <= MOST_PAUSES)
-        .map(Load::Pauses)
-        .ok_or_else(|| BenchValue::LoadTooLong(text.to_owned()))
+        .map(Load::Pauses);
+    few.ok_or_else(|| BenchValue::LoadTooLong(text.to_owned()))
 }
 
 /// A number of threads; how many there can be depends on the machine, so that is checked later.

@@ -133,9 +133,8 @@ pub(crate) fn slice_ns(cpu: usize) -> io::Result<(f64, f64)> {
             }
             Ok::<_, io::Error>(gaps)
         };
-        let fighters: Vec<_> = (0..2)
-            .map(|_| Builder::new().spawn_scoped(scope, fighter))
-            .collect();
+        let start = |_| Builder::new().spawn_scoped(scope, fighter);
+        let fighters: Vec<_> = (0..2).map(start).collect();
         if fighters.iter().all(Result::is_ok) {
             std::thread::sleep(FIGHT);
         }

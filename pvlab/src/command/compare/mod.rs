@@ -142,9 +142,8 @@ fn baseline(args: &CompareArgs, locks: &[LockArg]) -> Result<usize, CompareUsage
 type Rounds = Result<(Vec<Vec<Record>>, Ended, Option<(usize, Record)>), session::RunError>;
 
 fn run_rounds(plan: &Plan, context: &Context, jobs: usize) -> Rounds {
-    let places: Vec<_> = (0..plan.rounds)
-        .flat_map(|round| plan.order(round).map(move |lock| (round, lock)))
-        .collect();
+    let round = |round| plan.order(round).map(move |lock| (round, lock));
+    let places: Vec<_> = (0..plan.rounds).flat_map(round).collect();
     let cells = places.iter().map(|&(round, lock)| Cell {
         name: format!("round {}/{} {}", round + 1, plan.rounds, plan.locks[lock]),
         scenario: plan.scenario(lock, round),

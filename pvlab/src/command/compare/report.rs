@@ -80,10 +80,8 @@ impl Comparison {
         {
             return None;
         }
-        let each = self
-            .results
-            .iter()
-            .filter(|result| !result.starts.is_empty());
+        let started = |result: &&LockResult| !result.starts.is_empty();
+        let each = self.results.iter().filter(started);
         let each = listed(each.map(|LockResult { lock, summary, .. }| {
             let [first, last] = [summary.measured_s, summary.whole_s].map(|s| time(s * 1e9));
             format!("{first} of {last} ({lock})")
@@ -109,9 +107,8 @@ impl LockResult {
 
 fn waits(locks: &[LockRow<'_>]) -> Table {
     let title = "How it waited: acquisitions of all rounds, share of them contended, rates of events, CPUs used";
-    let table = named("lock")
-        .and(counts())
-        .table(title, locks.iter().copied());
+    let columns = named("lock").and(counts());
+    let table = columns.table(title, locks.iter().copied());
     table.without_empty_columns("-")
 }
 

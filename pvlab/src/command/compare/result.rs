@@ -135,9 +135,8 @@ impl Comparison {
         ended: Ended,
         broken: Option<&(usize, Record)>,
     ) -> Self {
-        let results: Vec<_> = (0..plan.locks.len())
-            .map(|lock| result(&plan, lock, rounds, broken))
-            .collect();
+        let of = |lock| result(&plan, lock, rounds, broken);
+        let results: Vec<_> = (0..plan.locks.len()).map(of).collect();
         let mut warnings = of_scenario(&plan.run);
         warnings.extend(warning::of_rounds(&plan, rounds));
         for (lock, result) in results.iter().enumerate() {
@@ -151,15 +150,10 @@ impl Comparison {
                 slow_paths.push(path);
             }
         }
-        let mut records = rounds
-            .iter()
-            .flatten()
-            .chain(broken.map(|(_, record)| record));
+        let broken = broken.map(|(_, record)| record);
+        let first = rounds.iter().flatten().chain(broken).next();
         Self {
-            context: records
-                .next()
-                .map(|first| first.context.clone())
-                .unwrap_or_default(),
+            context: first.map(|first| first.context.clone()).unwrap_or_default(),
             baseline: plan.locks[plan.baseline],
             exclusion: Exclusion::worst(results.iter().map(|result| result.summary.exclusion)),
             plan,

@@ -104,10 +104,8 @@ impl<'a> RunReport<'a> {
             "Each VM: acquisitions per second of all its vCPUs, fairness among them, waiting times";
         let made = |row: &LockRow<'_>| throughput(row.summary.rate(row.summary.acquisitions));
         let columns = named("VM").cell("lock", |row| row.lock.name()).left();
-        columns
-            .cell("throughput", made)
-            .and(evenness())
-            .table(title, self.locks())
+        let columns = columns.cell("throughput", made).and(evenness());
+        columns.table(title, self.locks())
     }
 
     fn waiting(&self) -> Table {

@@ -13,9 +13,8 @@ fn host() -> Host {
 }
 
 fn run_args(options: &str) -> Box<RunArgs> {
-    let words = ["pvlab", "run"]
-        .into_iter()
-        .chain(options.split_whitespace());
+    let words = ["pvlab", "run"].into_iter();
+    let words = words.chain(options.split_whitespace());
     match Cli::try_parse_from(words).unwrap().command {
         Command::Run(args) => args,
         _ => unreachable!(),

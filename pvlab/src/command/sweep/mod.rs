@@ -90,9 +90,8 @@ pub(crate) fn run(args: &SimArgs) -> Result<u8, CliError> {
     // Values that are not complete are left out.
     let of_value = locks.len() * args.rounds;
     let points = sweep.values.iter().zip(records.chunks_exact(of_value));
-    let points: Vec<_> = points
-        .map(|(&value, records)| Point::new(value, records, args.rounds))
-        .collect();
+    let point = |(&value, records)| Point::new(value, records, args.rounds);
+    let points: Vec<_> = points.map(point).collect();
     let done = points.len();
     if done > 0 {
         let report = SweepReport {

@@ -48,9 +48,7 @@ impl Sweep {
         let (name, values) = text.split_once('=').ok_or_else(form)?;
         let parameter = sim::parameter(name.trim())?;
         let values: Vec<f64> = match values.split_once("..") {
-            None => values
-                .split(',')
-                .map(|value| parameter.parse(value.trim()))
+            None => (values.split(',').map(|value| parameter.parse(value.trim())))
                 .collect::<Result<_, _>>()?,
             Some((from, rest)) => {
                 let parts: Vec<_> = rest.split(':').collect();

@@ -63,10 +63,9 @@ impl Watch {
         let (now, khz) = (vm.machine.now(), vm.machine.khz());
         for (vcpu, own) in acquisitions.into_iter().enumerate() {
             let since = waiting_since(&*vm.machine, vcpu)?;
-            let waited = if since == 0 {
-                0
-            } else {
-                now.saturating_sub(since)
+            let waited = match since {
+                0 => 0,
+                since => now.saturating_sub(since),
             };
             let waited = Duration::from_nanos(ns(waited, khz));
             self.long_halted |= waited >= SUSPECT_LOST_AFTER && vm.machine.is_halted(vcpu);
@@ -145,9 +144,8 @@ impl Watch {
         }
         let since = self.all_halted.unwrap_or_else(Instant::now);
         self.all_halted = (all_halted && in_lock).then_some(since);
-        let lost = self
-            .all_halted
-            .filter(|since| since.elapsed() >= LOST_AFTER);
+        let long = |since: &Instant| since.elapsed() >= LOST_AFTER;
+        let lost = self.all_halted.filter(long);
         lost.map(|_| run.stuck(0)).transpose()
     }
 

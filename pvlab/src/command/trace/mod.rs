@@ -293,12 +293,10 @@ fn about(
         (merged.malformed, "words in trace rings were no records"),
     ];
     let counts = counts.into_iter().filter(|(n, _)| *n > 0);
-    let warnings = counts
-        .map(|(n, what)| format!("{n} {what}"))
-        .chain(header.notes.clone());
-    text + &warnings
-        .map(|warning| format!("warning: {warning}\n"))
-        .collect::<String>()
+    let counts = counts.map(|(n, what)| format!("{n} {what}"));
+    let warnings = counts.chain(header.notes.clone());
+    let warnings = warnings.map(|warning| format!("warning: {warning}\n"));
+    text + &warnings.collect::<String>()
 }
 
 /// How the VMs' vCPUs wait, a line for each VM.

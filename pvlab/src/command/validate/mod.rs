@@ -68,9 +68,8 @@ pub(crate) fn run(args: &ValidateArgs) -> Result<u8, CliError> {
         return Err(MachineUsage::MeasuresReal("pvlab validate").into());
     }
     let (jobs, target) = args.cells.start(Simulated::KIND)?;
-    let places: Vec<_> = (asked.locks.iter())
-        .flat_map(|&lock| args.vcpus.iter().map(move |&vcpus| (lock, vcpus)))
-        .collect();
+    let sizes = |&lock| args.vcpus.iter().map(move |&vcpus| (lock, vcpus));
+    let places: Vec<_> = asked.locks.iter().flat_map(sizes).collect();
     // Round after round, so that what changes on the host in the meantime changes for all alike.
     let mut real = Vec::new();
     let mut simulated = Vec::new();

@@ -25,16 +25,15 @@ fn stalled() -> Account {
     let fast = [Step::Start, Step::Acquired(How::Fast)];
     let head = [Step::QueuedBehind(None), Step::Head];
     fast.into_iter().for_each(|is| at(0, 3, step(0, is)));
-    [0, 1, 4, 5, 6, 7]
-        .into_iter()
-        .for_each(|vcpu| at(0, vcpu, step(0, Step::Start)));
+    for vcpu in [0, 1, 4, 5, 6, 7] {
+        at(0, vcpu, step(0, Step::Start));
+    }
     head.into_iter().for_each(|is| at(0, 0, step(0, is)));
     at(0, 0, step(0, Step::HaltHead));
     at(0, 3, off);
     at(11_900, 3, on);
-    [Step::Release, Step::Kick(0)]
-        .into_iter()
-        .for_each(|is| at(11_900, 3, step(0, is)));
+    at(11_900, 3, step(0, Step::Release));
+    at(11_900, 3, step(0, Step::Kick(0)));
     at(11_930, 0, step(0, Step::Woken));
     at(11_931, 0, step(0, Step::Acquired(How::Queue)));
 
@@ -43,9 +42,8 @@ fn stalled() -> Account {
     head.into_iter().for_each(|is| at(12_000, 3, step(1, is)));
     at(12_000, 2, step(1, Step::Release));
     at(12_000, 3, off);
-    [Step::Start, Step::QueuedBehind(Some(3))]
-        .into_iter()
-        .for_each(|is| at(12_050, 2, step(1, is)));
+    at(12_050, 2, step(1, Step::Start));
+    at(12_050, 2, step(1, Step::QueuedBehind(Some(3))));
     at(13_000, 3, on);
     let mut accountant = accountant(LockKind::PvQSpinLock, 8, 2);
     events.iter().for_each(|event| accountant.event(event));

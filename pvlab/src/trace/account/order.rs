@@ -86,10 +86,9 @@ impl Order {
         };
         // Tickets that wait are less than half the circle apart: smaller is what lies behind `base`.
         let distance = |ticket: u16| ticket.wrapping_sub(base).cast_signed();
-        let smallest = waiting
-            .min_by_key(|(ticket, _)| distance(*ticket))
-            .filter(|(ticket, _)| distance(*ticket) < 0)
-            .map_or(first, |&(_, vcpu)| vcpu);
+        let smallest = waiting.min_by_key(|(ticket, _)| distance(*ticket));
+        let smallest = smallest.filter(|(ticket, _)| distance(*ticket) < 0);
+        let smallest = smallest.map_or(first, |&(_, vcpu)| vcpu);
         match self.serving {
             Some(_) => Next::Unseen(smallest),
             None => Next::Vcpu(smallest),

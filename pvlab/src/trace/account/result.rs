@@ -249,11 +249,8 @@ impl KickToRun {
 
     /// Upper bounds of the buckets that are not empty, ns, and how many times are in each.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
-        let counts = self
-            .buckets
-            .iter()
-            .enumerate()
-            .filter(|(_, count)| **count > 0);
+        let counts = self.buckets.iter().enumerate();
+        let counts = counts.filter(|(_, count)| **count > 0);
         counts.map(|(bucket, &count)| (*bucket_values(bucket).end(), count))
     }
 

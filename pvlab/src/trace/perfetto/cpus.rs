@@ -36,10 +36,8 @@ impl Cpus {
             packets.end_slice(at, track);
         }
         state.last = at;
-        packets
-            .event(Kind::Begin, at, track)
-            .name_iid(name, Category::Host)
-            .write();
+        let event = packets.event(Kind::Begin, at, track);
+        event.name_iid(name, Category::Host).write();
     }
 
     /// The CPU does not run that vCPU any more.
@@ -65,9 +63,8 @@ impl Cpus {
 
     /// Whether no vCPU has been seen on that CPU.
     pub(super) fn unused(&self, cpu: u16) -> bool {
-        self.cpus
-            .get(usize::from(cpu))
-            .is_none_or(|cpu| !cpu.described)
+        let state = self.cpus.get(usize::from(cpu));
+        state.is_none_or(|cpu| !cpu.described)
     }
 
     /// Ends all slices.

@@ -143,15 +143,13 @@ impl HostLane {
             packets.end_slice(at, self.state_track);
         }
         self.open = true;
-        packets
-            .event(Kind::Begin, at, self.state_track)
-            .name(name, Category::Host)
+        let event = packets.event(Kind::Begin, at, self.state_track);
+        event.name(name, Category::Host)
     }
 
     fn vmm<'a>(&self, packets: &'a mut Packets, kind: Kind, at: u64, name: Name) -> TrackEvent<'a> {
-        packets
-            .event(kind, at, self.vmm_track)
-            .name(name, Category::Vmm)
+        let event = packets.event(kind, at, self.vmm_track);
+        event.name(name, Category::Vmm)
     }
 
     fn close_vmm(&mut self, packets: &mut Packets, at: u64) {
@@ -164,10 +162,9 @@ impl HostLane {
     /// Ends all slices. A vCPU that never changed its state has had it all the time.
     pub(super) fn finish(&mut self, packets: &mut Packets, cpus: &mut Cpus, end: u64) {
         if self.seen && !self.open {
-            let name = if self.switches {
-                Name::Running
-            } else {
-                Name::Runnable
+            let name = match self.switches {
+                true => Name::Running,
+                false => Name::Runnable,
             };
             self.state(packets, 0, name).derived().write();
             let unused = self.pinned.filter(|&cpu| cpus.unused(cpu));

@@ -117,10 +117,8 @@ impl LockLane {
             Shape::Release => return self.release(packets, at, open),
             Shape::Instant => self.draw(packets, Kind::Instant, at, open),
         };
-        tell(event, step.detail())
-            .flow(event::FLOW_IDS, flow)
-            .flow(event::TERMINATING_FLOW_IDS, end_of_flow)
-            .write();
+        let event = tell(event, step.detail()).flow(event::FLOW_IDS, flow);
+        event.flow(event::TERMINATING_FLOW_IDS, end_of_flow).write();
     }
 
     /// Events are missing: nothing that was open is known to go on.
@@ -128,11 +126,9 @@ impl LockLane {
         self.close(packets, at);
         self.kick = None;
         self.halted = false;
-        packets
-            .event(Kind::Instant, at, self.track)
-            .name(Name::Gap, Category::Lock)
-            .arg(Arg::Dropped, dropped)
-            .write();
+        let event = packets.event(Kind::Instant, at, self.track);
+        let event = event.name(Name::Gap, Category::Lock);
+        event.arg(Arg::Dropped, dropped).write();
         self.fresh_since = Some(at);
     }
 
@@ -149,10 +145,8 @@ impl LockLane {
         at: u64,
         Open { name, lock }: Open,
     ) -> TrackEvent<'a> {
-        packets
-            .event(kind, at, self.track)
-            .name(name, Category::Lock)
-            .arg(Arg::Lock, lock)
+        let event = packets.event(kind, at, self.track);
+        event.name(name, Category::Lock).arg(Arg::Lock, lock)
     }
 
     #[inline]
@@ -208,10 +202,8 @@ impl LockLane {
         for _ in depth + 1..self.open.len() {
             packets.end_slice(at, self.track);
         }
-        packets
-            .event(Kind::End, at, self.track)
-            .arg(Arg::Lock, holding.lock)
-            .write();
+        let event = packets.event(Kind::End, at, self.track);
+        event.arg(Arg::Lock, holding.lock).write();
         self.open.remove(depth);
         for &open in &self.open[depth..] {
             let again = self.draw(packets, Kind::Begin, at, open);

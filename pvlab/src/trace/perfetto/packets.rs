@@ -236,17 +236,15 @@ impl TrackEvent<'_> {
 
 /// A packet of our sequence.
 fn sequenced(state: u64) -> Message {
-    Message::new()
-        .uint(packet::TRUSTED_PACKET_SEQUENCE_ID, SEQUENCE)
-        .uint(packet::SEQUENCE_FLAGS, state)
+    let message = Message::new().uint(packet::TRUSTED_PACKET_SEQUENCE_ID, SEQUENCE);
+    message.uint(packet::SEQUENCE_FLAGS, state)
 }
 
 /// The packet that clears the state and sets it up: names, default clock, and clocks.
 fn state(monotonic_raw_start_ns: u64) -> Vec<u8> {
     let clock_at = |id, time| {
-        Message::new()
-            .uint(clock::CLOCK_ID, id)
-            .uint(clock::TIMESTAMP, time)
+        let message = Message::new().uint(clock::CLOCK_ID, id);
+        message.uint(clock::TIMESTAMP, time)
     };
     let clocks = Message::new()
         .message(clock::CLOCKS, &clock_at(clock_id::SINCE_START, 0))
@@ -260,8 +258,6 @@ fn state(monotonic_raw_start_ns: u64) -> Vec<u8> {
         .message(packet::INTERNED_DATA, &names::interned())
         .message(packet::TRACE_PACKET_DEFAULTS, &default_clock)
         .message(packet::CLOCK_SNAPSHOT, &clocks);
-    Message::new()
-        .message(trace::PACKET, &packet)
-        .as_slice()
-        .to_vec()
+    let framed = Message::new().message(trace::PACKET, &packet);
+    framed.as_slice().to_vec()
 }

@@ -245,9 +245,8 @@ fn annotation<'a>(bytes: &'a [u8], packet: &mut Packet<'a>) -> Result<(), NoMess
 impl Packet<'_> {
     /// An annotation's value, or its name if it is missing or wrong.
     fn arg<T: TryFrom<u64>>(&self, arg: Arg) -> Result<T, &'static str> {
-        self.args[usize::from(arg.iid())]
-            .and_then(|value| T::try_from(value).ok())
-            .ok_or(arg.text())
+        let value = self.args[usize::from(arg.iid())];
+        value.and_then(|n| T::try_from(n).ok()).ok_or(arg.text())
     }
 
     /// As [`Self::arg`], of those that count from `first`.

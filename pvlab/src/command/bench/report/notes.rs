@@ -53,10 +53,8 @@ fn workload(plan: &BenchPlan) -> String {
     if plan.run.latency {
         text += ", every acquisition timed";
     }
-    let units: Vec<_> = Measure::of(plan.layout)
-        .iter()
-        .map(|of| of.unit())
-        .collect();
+    let units = Measure::of(plan.layout).iter().map(|of| of.unit());
+    let units: Vec<_> = units.collect();
     let length = match plan.run.length {
         Length::Duration(duration) => format!("{} each", time(duration.as_nanos() as f64)),
         Length::Iterations(n) => format!("{n} operations by each thread"),

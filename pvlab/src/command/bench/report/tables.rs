@@ -109,9 +109,8 @@ fn grid(result: &BenchResult, locks: &[usize], show: Show, title: String) -> Gri
         (plan.locks[lock].name(), names.collect())
     };
     let loads = || {
-        let loads = parts[0]
-            .iter()
-            .map(|&column| plan.columns[column].load.to_string());
+        let load = |&column: &usize| plan.columns[column].load.to_string();
+        let loads = parts[0].iter().map(load);
         ("load".to_owned(), loads.collect())
     };
     let mut rows = Vec::new();

@@ -71,9 +71,8 @@ fn vcpus_without_switches_count_as_on_a_cpu_unless_blocked() {
     ";
     let account = Script::new(PvQSpinLock, 2, timeline).account(500);
     assert_eq!(account.vms[0].vcpus_without_switches, 2);
-    account.vms[0]
-        .total
-        .assert_parts("holder_running 200, holder_preempted 100");
+    let total = &account.vms[0].total;
+    total.assert_parts("holder_running 200, holder_preempted 100");
 }
 
 #[test]
