@@ -26,12 +26,12 @@ fn three_digits(value: f64) -> String {
 }
 
 /// A rate: `3.05 M/s`, `153 /s`.
-pub fn rate(per_second: f64) -> String {
+pub(crate) fn rate(per_second: f64) -> String {
     prefixed(per_second) + "/s"
 }
 
 /// An interval of rates: `637 k .. 2.00 M/s`.
-pub fn rates((lo, hi): (f64, f64)) -> String {
+pub(crate) fn rates((lo, hi): (f64, f64)) -> String {
     if hi <= 0.0 {
         return "none".to_owned();
     }
@@ -42,7 +42,7 @@ pub fn rates((lo, hi): (f64, f64)) -> String {
 }
 
 /// A rate of acquisitions, of which there is none without any.
-pub fn throughput(per_second: f64) -> String {
+pub(crate) fn throughput(per_second: f64) -> String {
     match per_second > 0.0 {
         true => rate(per_second),
         false => "none".to_owned(),
@@ -50,7 +50,7 @@ pub fn throughput(per_second: f64) -> String {
 }
 
 /// A count: `3.05 M`, `153`. Below ten thousand it is exact.
-pub fn count(count: u64) -> String {
+pub(crate) fn count(count: u64) -> String {
     if count < 10_000 {
         return count.to_string();
     }
@@ -58,19 +58,19 @@ pub fn count(count: u64) -> String {
 }
 
 /// A time from nanoseconds: `130 ns`, `4.10 ms`.
-pub fn time(ns: f64) -> String {
+pub(crate) fn time(ns: f64) -> String {
     // Fractions of a nanosecond are beyond what is measured.
     let digits = usize::from(ns.abs() < 100.0 && ns.fract() != 0.0);
     scaled(ns, ["s", "ms", "us"]).unwrap_or_else(|| format!("{ns:.digits$} ns"))
 }
 
 /// A whole number of nanoseconds, likewise.
-pub fn nanos(ns: u64) -> String {
+pub(crate) fn nanos(ns: u64) -> String {
     time(ns as f64)
 }
 
 /// A ratio: `19900`, `4.20`, `0.0502`, `0.000050`.
-pub fn ratio(ratio: f64) -> String {
+pub(crate) fn ratio(ratio: f64) -> String {
     match ratio {
         // Of something without which there is no ratio.
         r if !r.is_finite() || r == 0.0 => "none".to_owned(),
@@ -82,12 +82,12 @@ pub fn ratio(ratio: f64) -> String {
 }
 
 /// An interval of ratios.
-pub fn ratios((lo, hi): (f64, f64)) -> String {
+pub(crate) fn ratios((lo, hi): (f64, f64)) -> String {
     format!("{} .. {}", ratio(lo), ratio(hi))
 }
 
 /// A share as a percentage: `12.3 %`.
-pub fn share(part: u64, whole: u64) -> String {
+pub(crate) fn share(part: u64, whole: u64) -> String {
     if whole == 0 {
         return "-".to_owned();
     }
@@ -95,23 +95,23 @@ pub fn share(part: u64, whole: u64) -> String {
 }
 
 /// What `format` makes of it, or a dash for what is unknown.
-pub fn or_dash<T>(value: Option<T>, format: impl FnOnce(T) -> String) -> String {
+pub(crate) fn or_dash<T>(value: Option<T>, format: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "-".to_owned(), format)
 }
 
 /// A figure, or that it is unknown, which is not 0.
-pub fn or_unknown<T>(value: Option<T>, format: impl FnOnce(T) -> String) -> String {
+pub(crate) fn or_unknown<T>(value: Option<T>, format: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "unknown".to_owned(), format)
 }
 
 /// `3, 0, 1`.
-pub fn listed(parts: impl IntoIterator<Item = impl ToString>) -> String {
+pub(crate) fn listed(parts: impl IntoIterator<Item = impl ToString>) -> String {
     let parts: Vec<_> = parts.into_iter().map(|part| part.to_string()).collect();
     parts.join(", ")
 }
 
 /// `1 vCPU`, `2 vCPUs`.
-pub fn plural(n: usize, what: &str) -> String {
+pub(crate) fn plural(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 

@@ -435,10 +435,8 @@ impl VmRecord {
 
     /// Acquisitions that found the lock taken, if the lock tells: peers do not.
     pub fn contended(&self) -> Option<u64> {
-        let peer = self
-            .lock
-            .parse()
-            .is_ok_and(|lock: Lock| lock.kind.peer().is_some());
+        let of_peer = |lock: Lock| lock.kind.peer().is_some();
+        let peer = self.lock.parse().is_ok_and(of_peer);
         (!peer).then(|| self.total(Counter::Lock(LockEvent::Contended)))
     }
 

@@ -11,7 +11,9 @@ pub use bench::{Bench, BenchKind};
 pub use limits::ScenarioError;
 pub(crate) use lock::PeerUsage;
 pub use lock::{Lock, UnknownLock, join_dispatch, split_dispatch};
+pub use selection::SlowPath;
 pub use spin::{NoThreshold, SpinThreshold};
+pub(crate) use work::whole;
 pub use work::{Data, Spread, WorkTime};
 
 pub use crate::machine::{CplChoice, MachineKind, SIM_PREFIX, Simulated};

@@ -1,6 +1,6 @@
 //! Messages of the argument parser, each brought into one line.
 
-use clap::Command;
+use crate::options::exit::{DONE, USAGE, complain};
 use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::error::Error as _;
@@ -12,17 +12,14 @@ pub(crate) fn explain(error: &clap::Error) -> u8 {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             // A closed pipe is no reason to complain.
             let _ = write!(std::io::stdout(), "{}", error.render());
-            crate::options::exit::DONE
+            return DONE;
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = write!(std::io::stderr(), "{}", error.render());
-            crate::options::exit::USAGE
         }
-        _ => {
-            crate::options::exit::complain(&one_line(error));
-            crate::options::exit::USAGE
-        }
+        _ => complain(&one_line(error)),
     }
+    USAGE
 }
 
 fn one_line(error: &clap::Error) -> String {
@@ -48,10 +45,8 @@ fn one_line(error: &clap::Error) -> String {
         }
         line.push_str(&paragraph);
     }
-    format!(
-        "{line}; see '{} --help'",
-        command_named(error).unwrap_or("pvlab".into())
-    )
+    let command = command_named(error).unwrap_or("pvlab".into());
+    format!("{line}; see '{command} --help'")
 }
 
 /// The command whose usage the parser showed, such as `pvlab run`.
@@ -60,13 +55,8 @@ fn command_named(error: &clap::Error) -> Option<String> {
         return None;
     };
     let usage = usage.to_string();
-    let word = usage
-        .split_whitespace()
-        .skip_while(|word| *word != "pvlab")
-        .nth(1)?
-        .to_owned();
-    let known = super::Cli::command()
-        .get_subcommands()
-        .any(|c: &Command| c.get_name() == word);
+    let mut words = usage.split_whitespace().skip_while(|word| *word != "pvlab");
+    let (word, cli) = (words.nth(1)?, super::Cli::command());
+    let known = cli.get_subcommands().any(|c| c.get_name() == word);
     known.then(|| format!("pvlab {word}"))
 }

@@ -1,9 +1,7 @@
 //! `pvlab locks`.
 
-use crate::options::output::short_format;
-use crate::report::column::Columns;
-use crate::report::doc::{Block, render};
-use crate::report::{Format, to_json};
+use crate::options::short_format;
+use crate::report::{Block, Columns, Format, render, to_json};
 use clap::Args;
 use peers::Kind;
 use serde::Serialize;
@@ -14,7 +12,6 @@ struct List<L> {
     locks: Vec<L>,
 }
 
-/// The list of locks.
 pub(crate) fn locks(format: Format) -> String {
     let locks: Vec<_> = Kind::all().collect();
     if format == Format::Json {
@@ -44,8 +41,8 @@ fn columns<'a>() -> Columns<'a, Kind> {
     let columns = Columns::new()
         .text("name", "lock", |lock: &Kind| lock.name().to_owned())
         .value("summary", |lock| lock.summary());
-    let columns =
-        (flags.into_iter().fold(columns, flag)).value("downgrade_and_kill", |lock| lock.is_sem());
+    let columns = flags.into_iter().fold(columns, flag);
+    let columns = columns.value("downgrade_and_kill", |lock| lock.is_sem());
     let columns = flag(columns, ("control", |lock| lock.traits().control));
     flag(columns, ("peer", |lock| lock.peer().is_some()))
         .cell("what it is", |lock| match lock.peer() {

@@ -1,12 +1,8 @@
 //! `pvlab machines`.
 
 use crate::host::Host;
-use crate::options::error::CliError;
-use crate::options::exit::DONE;
-use crate::options::output::{Target, format};
-use crate::report::column::Columns;
-use crate::report::doc::{Block, render};
-use crate::report::{Format, to_json};
+use crate::options::{CliError, DONE, Target, format};
+use crate::report::{Block, Columns, Format, render, to_json};
 use crate::scenario::{MachineKind, SIM_PREFIX, Simulated};
 use clap::Args;
 use serde::Serialize;
@@ -58,12 +54,9 @@ pub(crate) fn run(args: &MachinesArgs) -> Result<u8, CliError> {
         None => list(format),
         Some(name) => {
             let preset = name.strip_prefix(SIM_PREFIX).unwrap_or(name).to_owned();
-            let set = args.set.clone();
-            let rules = Vec::new();
-            parameters(
-                &crate::machine::spec(&Simulated { preset, set, rules })?,
-                format,
-            )
+            let (set, rules) = (args.set.clone(), Vec::new());
+            let simulated = Simulated { preset, set, rules };
+            parameters(&crate::machine::spec(&simulated)?, format)
         }
     };
     Target::print(&text)?;
@@ -116,22 +109,16 @@ fn parameters(spec: &Spec, format: Format) -> String {
     let source = |parameter: &Parameter| spec.sources.get(parameter.name).map(String::as_str);
     let value = |parameter: &Parameter| spec.costs.get(parameter.name).unwrap_or(f64::NAN);
     let columns = Columns::new()
-        .text("name", "parameter", |parameter: &Parameter| {
-            parameter.name.to_owned()
-        })
+        .text("name", "parameter", |of: &Parameter| of.name.to_owned())
         .value("value", value)
-        .cell("value", move |parameter| value(parameter).to_string())
-        .text("unit", "unit", |parameter| {
-            parameter.unit.symbol().to_owned()
-        })
+        .cell("value", move |of| value(of).to_string())
+        .text("unit", "unit", |of| of.unit.symbol().to_owned())
         .left()
-        .text("what", "what it is", |parameter| {
-            parameter.what.trim().to_owned()
-        })
+        .text("what", "what it is", |of| of.what.trim().to_owned())
         .left()
         .value("source", source)
-        .cell("source", move |parameter| {
-            source(parameter).unwrap_or_default().to_owned()
+        .cell("source", move |of| {
+            source(of).unwrap_or_default().to_owned()
         })
         .left();
     match format {

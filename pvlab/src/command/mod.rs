@@ -29,9 +29,7 @@ mod trace;
 mod validate;
 
 use crate::ending;
-use crate::options::error::{CliError, Ends, usage};
-use crate::options::exit::{DONE, FAILED, complain, watch};
-use crate::options::output::in_short;
+use crate::options::{CliError, DONE, Ends, FAILED, complain, in_short, usage, watch};
 use crate::options::{output, terminal};
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
@@ -130,14 +128,12 @@ pub fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Signals cannot be handled.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot install a handler of signals: {0}")]
 struct Signals(#[source] std::io::Error);
 
 impl Ends for Signals {}
 
-/// RUST_LOG does not parse.
 #[derive(Debug, thiserror::Error)]
 #[error("RUST_LOG='{directives}': {why}; write for example RUST_LOG=vmm=debug")]
 struct LogFilter {
@@ -189,10 +185,8 @@ fn start_tracing() -> Result<(), CliError> {
         directives,
         why: why.to_string(),
     })?;
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(terminal::may_colour())
-        .init();
+    let lines = tracing_subscriber::fmt().with_env_filter(filter);
+    let lines = lines.with_writer(std::io::stderr);
+    lines.with_ansi(terminal::may_colour()).init();
     Ok(())
 }

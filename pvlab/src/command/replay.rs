@@ -2,9 +2,8 @@
 
 use super::run::{How, carry_out};
 use crate::host::Host;
-use crate::options::error::CliError;
-use crate::options::output::ReportArgs;
-use crate::options::schedule::read;
+use crate::options::{CliError, ReportArgs, schedule::read};
+use crate::record::Context;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -22,18 +21,14 @@ pub(crate) struct ReplayArgs {
     report: ReportArgs,
 }
 
-/// Runs what a file says.
 pub(crate) fn replay(args: &ReplayArgs) -> Result<u8, CliError> {
     let scenario = read(&args.file)?;
     let reason = format!("simulated, as {} says", args.file.display());
-    carry_out(
-        scenario,
-        reason,
-        Host::examine(),
-        &How {
-            stat_interval: None,
-            live: false,
-            report: &args.report,
-        },
-    )
+    let context = Context::new(Host::examine(), reason, &scenario);
+    let how = How {
+        stat_interval: None,
+        live: false,
+        report: &args.report,
+    };
+    carry_out(scenario, context, &how)
 }

@@ -43,7 +43,6 @@ fn run() -> Record {
     record(LockKind::PvQSpinLock, 1000)
 }
 
-/// The report of a run.
 fn render(record: &Record, format: Format) -> String {
     RunReport::new(record).render(format)
 }

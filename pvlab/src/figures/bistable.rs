@@ -10,14 +10,11 @@ const CLOSER: f64 = 3.0;
 /// Fewer rounds do not tell two states from a spread.
 const LEAST: usize = 4;
 
-/// Two states that rounds were in.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Bistable {
-    /// Rounds in the lower state.
     pub low_rounds: usize,
     /// Their geometric mean.
     pub low: f64,
-    /// Rounds in the higher state.
     pub high_rounds: usize,
     /// Their geometric mean.
     pub high: f64,
@@ -61,13 +58,13 @@ mod tests {
         assert!((1.1e6..1.3e6).contains(&found.high));
         let found = Bistable::of(&[1.2e6, 1.1e6, 1.0e6, 160.0]).unwrap();
         assert_eq!((found.low_rounds, found.high_rounds), (1, 3));
-        assert_eq!(
-            Bistable::of(&[1.2e6, 150.0, 1.1e6]),
-            None,
-            "too few to tell"
-        );
-        assert_eq!(Bistable::of(&[1.0, 3.0, 9.0, 27.0]), None, "a spread");
-        assert_eq!(Bistable::of(&[0.0, f64::NAN, 1.0]), None);
+        for (rounds, why) in [
+            (&[1.2e6, 150.0, 1.1e6][..], "too few to tell"),
+            (&[1.0, 3.0, 9.0, 27.0], "a spread"),
+            (&[0.0, f64::NAN, 1.0], "no states"),
+        ] {
+            assert_eq!(Bistable::of(rounds), None, "{why}");
+        }
     }
 
     /// Log-normal rounds with a spread of 50 % have one state.

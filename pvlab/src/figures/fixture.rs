@@ -27,11 +27,9 @@ pub(crate) fn scenario(lock: LockKind) -> Scenario {
 
 /// Waits of that length, ns, and number each, on a clock of 1 GHz, whose ticks are nanoseconds.
 pub(crate) fn waits(values: &[(u64, u64)], max_ns: u64) -> Waits {
-    let values = values.iter();
+    let bucket = |&(ns, n): &(u64, u64)| (u16::try_from(bucket_of(ns)).unwrap(), n);
     Waits {
-        buckets: values
-            .map(|&(ns, n)| (u16::try_from(bucket_of(ns)).unwrap(), n))
-            .collect(),
+        buckets: values.iter().map(bucket).collect(),
         khz: 1_000_000,
         max_ns,
         cut_off_ns: None,
@@ -41,9 +39,8 @@ pub(crate) fn waits(values: &[(u64, u64)], max_ns: u64) -> Waits {
 /// What a vCPU has counted.
 pub(crate) fn counters(counts: &[(Counter, u64)]) -> BTreeMap<String, u64> {
     let counts = counts.iter().filter(|(_, n)| *n > 0);
-    counts
-        .map(|(counter, n)| (counter.name().to_owned(), *n))
-        .collect()
+    let named = |(counter, n): &(Counter, u64)| (counter.name().to_owned(), *n);
+    counts.map(named).collect()
 }
 
 /// That VM's part of a run of a second.

@@ -16,9 +16,11 @@ pub(crate) use bistable::Bistable;
 pub(crate) use run::{Fairness, Run};
 pub(crate) use sharing::Side;
 pub(crate) use starving::starves;
+#[cfg(test)]
+pub(crate) use stats::Random;
+pub(crate) use stats::{Support, in_words, median, rounds_interval};
 pub(crate) use summary::{Exclusion, Summary, range};
 pub(crate) use waits::WaitNs;
-pub(crate) use warning::Warning;
 pub(crate) use warning::{
-    never_told, of_repeats as warnings_of_repeats, of_run as warnings_of_run, two_states,
+    Warning, never_told, of_repeats as warnings_of_repeats, of_run as warnings_of_run, two_states,
 };

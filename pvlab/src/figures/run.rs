@@ -1,7 +1,7 @@
 //! What figures are made of: one VM's part of one run.
 
 use super::stats;
-use crate::record::{Record, VmRecord};
+use crate::record::{Record, VcpuRecord, VmRecord};
 use crate::scenario::Mix;
 use abi::Counter;
 use serde::Serialize;
@@ -9,7 +9,6 @@ use serde::Serialize;
 /// One VM's part of one run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run<'a> {
-    /// The VM.
     pub vm: &'a VmRecord,
     /// Length of the run's measurement, s; with a fixed number of acquisitions, to the last of them.
     pub measured_s: f64,
@@ -55,10 +54,8 @@ impl<'a> Run<'a> {
 
     /// Each vCPU's acquisitions.
     pub(super) fn shares(&self) -> Vec<f64> {
-        let vcpus = self.vm.vcpus.iter();
-        vcpus
-            .map(|vcpu| vcpu.counter(Counter::Acquisitions) as f64)
-            .collect()
+        let of = |vcpu: &VcpuRecord| vcpu.counter(Counter::Acquisitions) as f64;
+        self.vm.vcpus.iter().map(of).collect()
     }
 }
 

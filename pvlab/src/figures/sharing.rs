@@ -18,9 +18,7 @@ const SURELY: f64 = 20.0;
 /// How readers and writers fared. Counts are sums over vCPUs and runs, of the measurements alone.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Sharing {
-    /// Acquisitions for reading.
     pub reads: Side,
-    /// All others.
     pub writes: Side,
 }
 
@@ -29,7 +27,6 @@ pub(crate) struct Sharing {
 pub(crate) struct Side {
     /// vCPUs that are to make such acquisitions.
     pub vcpus: usize,
-    /// Such acquisitions.
     pub acquisitions: u64,
     /// Their share in all acquisitions, if there are any.
     pub share: Option<f64>,
@@ -66,13 +63,9 @@ impl Sharing {
 }
 
 fn side(runs: &[Run<'_>], reads: bool) -> Side {
-    let total: u64 = (runs.iter())
-        .map(|run| run.vm.total(Counter::Acquisitions))
-        .sum();
-    let acquisitions: u64 = (runs.iter())
-        .flat_map(|run| &run.vm.vcpus)
-        .map(|vcpu| count(vcpu, reads))
-        .sum();
+    let total: u64 = (runs.iter().map(|run| run.vm.total(Counter::Acquisitions))).sum();
+    let counted = runs.iter().flat_map(|run| &run.vm.vcpus);
+    let acquisitions: u64 = counted.map(|vcpu| count(vcpu, reads)).sum();
     let (mut vcpus, mut asked) = (0, 0.0);
     if let Some(&run) = runs.first() {
         for (_, share) in members(run, reads) {
@@ -80,25 +73,20 @@ fn side(runs: &[Run<'_>], reads: bool) -> Side {
             asked += share / run.vm.vcpus.len() as f64;
         }
     }
-    let waits = runs.iter().flat_map(|&run| members(run, reads));
+    let each = runs.iter().copied();
+    let waits = each.clone().flat_map(|run| members(run, reads));
+    let shares: Vec<_> = each.clone().map(|run| shares(run, reads)).collect();
     Side {
         vcpus,
         acquisitions,
         share: (total > 0).then(|| acquisitions as f64 / total as f64),
         share_asked: asked,
-        fairness: Fairness::of(
-            &runs
-                .iter()
-                .map(|&run| shares(run, reads))
-                .collect::<Vec<_>>(),
-        ),
+        fairness: Fairness::of(&shares),
         wait_ns: WaitNs::pooled(waits.filter_map(|(vcpu, _)| match reads {
             true => vcpu.read_waits(),
             false => vcpu.waits(),
         })),
-        idle_vcpus: (runs.iter().map(|&run| idle(run, reads)))
-            .max()
-            .unwrap_or(0),
+        idle_vcpus: each.map(|run| idle(run, reads)).max().unwrap_or(0),
     }
 }
 
@@ -120,10 +108,9 @@ fn members(run: Run<'_>, reads: bool) -> impl Iterator<Item = (&VcpuRecord, f64)
 
 fn count(vcpu: &VcpuRecord, reads: bool) -> u64 {
     let read = vcpu.counter(Counter::Reads);
-    if reads {
-        read
-    } else {
-        vcpu.counter(Counter::Acquisitions).saturating_sub(read)
+    match reads {
+        true => read,
+        false => vcpu.counter(Counter::Acquisitions).saturating_sub(read),
     }
 }
 

@@ -10,21 +10,16 @@ pub(crate) const STARVED_WHILE: u64 = 20;
 
 /// Whether a vCPU starved that made `own` acquisitions while its `others` made so many in all.
 pub(crate) fn starves(own: u64, in_all: u64, others: u64) -> bool {
-    others > 0
-        && in_all
-            >= STARVED_WHILE
-                .saturating_mul(others)
-                .saturating_mul(own.max(1))
+    let enough = STARVED_WHILE.saturating_mul(others);
+    others > 0 && in_all >= enough.saturating_mul(own.max(1))
 }
 
-/// A vCPU that starved in a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Starving {
     /// The run, counted from 1.
     pub run: usize,
     /// The vCPU, by its number in its VM.
     pub vcpu: usize,
-    /// Acquisitions that it made.
     pub acquisitions: u64,
     /// Acquisitions that each of the others made, on average.
     pub others: f64,
@@ -35,9 +30,8 @@ pub(crate) struct Starving {
 impl Starving {
     /// All of those runs.
     pub(crate) fn of(runs: &[Run<'_>]) -> Vec<Self> {
-        let runs = (1..).zip(runs);
-        runs.flat_map(|(number, run)| of_run(number, *run))
-            .collect()
+        let of_run = |(number, run): (usize, &Run<'_>)| of_run(number, *run);
+        (1..).zip(runs).flat_map(of_run).collect()
     }
 }
 

@@ -196,10 +196,9 @@ mod tests {
     fn rounds_without_a_logarithm_have_a_range_only() {
         let (interval, support) = rounds_interval(&[3.0, 0.0, 5.0]).unwrap();
         assert_eq!(interval, (0.0, 5.0));
-        assert_eq!(
-            (support.method, support.level, support.n),
-            ("range", None, 3)
-        );
+        assert_eq!(support.method, "range");
+        assert_eq!(support.level, None);
+        assert_eq!(support.n, 3);
         assert_eq!(rounds_interval(&[3.0]), None);
         assert_eq!(rounds_interval(&[3.0, 4.0]).unwrap().1.level, Some(0.95));
     }

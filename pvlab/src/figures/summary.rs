@@ -17,14 +17,12 @@ use std::collections::BTreeMap;
 pub(crate) enum Exclusion {
     /// Nothing contradicts it.
     Held,
-    /// It did not.
     Broken,
     /// Nobody knows: critical sections touched no data.
     NotChecked,
 }
 
 impl Exclusion {
-    /// Of a lock in some runs.
     fn of(checks: impl Iterator<Item = ExclusionCheck> + Clone) -> Self {
         if !checks.clone().all(ExclusionCheck::held) {
             Self::Broken
@@ -38,13 +36,11 @@ impl Exclusion {
     /// Of several locks together: what is worst.
     pub(crate) fn worst(each: impl IntoIterator<Item = Self>) -> Self {
         let each: Vec<_> = each.into_iter().collect();
-        [Self::Broken, Self::NotChecked]
-            .into_iter()
-            .find(|worst| each.contains(worst))
-            .unwrap_or(Self::Held)
+        let bad = [Self::Broken, Self::NotChecked];
+        let worst = bad.into_iter().find(|worst| each.contains(worst));
+        worst.unwrap_or(Self::Held)
     }
 
-    /// For programs.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Held => "held",
@@ -121,7 +117,6 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// The summary of `runs`.
     pub(crate) fn of(runs: &[Run<'_>]) -> Self {
         let vcpus = || runs.iter().flat_map(|run| &run.vm.vcpus);
         let checks = || runs.iter().map(|run| run.vm.exclusion);
@@ -133,6 +128,7 @@ impl Summary {
         for (kind, count) in vcpus().flat_map(|vcpu| &vcpu.exits) {
             *exits.entry(kind.clone()).or_default() += count;
         }
+        let event = |&event: &LockEvent| (event.name(), total(Counter::Lock(event)));
         let sharing = Sharing::of(runs);
         let fairness = match sharing {
             None => Fairness::of(&runs.iter().map(Run::shares).collect::<Vec<_>>()),
@@ -141,9 +137,7 @@ impl Summary {
         Self {
             measured_s: runs.iter().map(Run::at_work_s).sum(),
             whole_s: runs.iter().map(|run| run.measured_s).sum(),
-            whole_acquisitions: (runs.iter())
-                .map(|run| run.vm.whole(Counter::Acquisitions))
-                .sum(),
+            whole_acquisitions: (runs.iter().map(|run| run.vm.whole(Counter::Acquisitions))).sum(),
             exclusion: Exclusion::of(checks()),
             violations: checks().map(|check| check.violations).sum(),
             lost_entries: checks().map(ExclusionCheck::lost).sum(),
@@ -159,10 +153,7 @@ impl Summary {
             yields: total(Counter::Yields),
             futile_yields: total(Counter::FutileYields),
             exits,
-            events: LockEvent::ALL
-                .iter()
-                .map(|&event| (event.name(), total(Counter::Lock(event))))
-                .collect(),
+            events: BTreeMap::from_iter(LockEvent::ALL.iter().map(event)),
             clock_khz: (runs.iter().map(|run| run.vm.clock_khz)).find(|&khz| khz > 0),
             critical_ns: middle(|vm| vm.critical_ns),
             critical_range_ns: range(vcpus().filter_map(|vcpu| vcpu.critical_ns)),
@@ -178,7 +169,6 @@ impl Summary {
         }
     }
 
-    /// One for each VM of the run.
     pub(crate) fn of_vms(record: &Record) -> Vec<Self> {
         let vms = record.vms.iter();
         vms.map(|vm| Self::of(&[Run::of(record, vm)])).collect()
@@ -200,7 +190,6 @@ impl Summary {
         self.all_exits() as f64 / self.whole_s.max(1e-9)
     }
 
-    /// Exits to the VMM of all kinds.
     pub(crate) fn all_exits(&self) -> u64 {
         self.exits.values().sum()
     }
@@ -248,10 +237,9 @@ mod tests {
             ..fixture::run(&vm, Mix::Exclusive)
         }; 2];
         let summary = Summary::of(&runs);
-        assert_eq!(
-            (summary.acquisitions, summary.halts, summary.all_exits()),
-            (80, 14, 14)
-        );
+        assert_eq!(summary.acquisitions, 80);
+        assert_eq!(summary.halts, 14);
+        assert_eq!(summary.all_exits(), 14);
         assert_eq!(summary.rate(summary.acquisitions), 20.0);
         assert_eq!(summary.events.len(), LockEvent::COUNT);
         assert_eq!(summary.fairness.jain, Some(0.8));

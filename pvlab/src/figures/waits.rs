@@ -10,9 +10,7 @@ use std::collections::BTreeMap;
 pub(crate) struct WaitNs {
     /// Half of the acquisitions waited no longer.
     pub p50: u64,
-    /// 99 % waited no longer.
     pub p99: u64,
-    /// 99.9 % waited no longer.
     pub p999: u64,
     /// The longest wait, those included that were still going on at the end.
     pub max: u64,
@@ -28,13 +26,9 @@ pub(crate) struct WaitNs {
 /// lower bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct AtLeast {
-    /// See [`WaitNs::p50`].
     pub p50: bool,
-    /// See [`WaitNs::p99`].
     pub p99: bool,
-    /// See [`WaitNs::p999`].
     pub p999: bool,
-    /// See [`WaitNs::max`].
     pub max: bool,
 }
 

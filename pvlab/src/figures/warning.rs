@@ -10,20 +10,18 @@ use super::summary::{Summary, known};
 use crate::host::format_cpu_list;
 use crate::human::{count, listed, nanos, plural, rate};
 use crate::record::{Absence, Record, StartReason, absent};
-use crate::scenario::{Lock, Scenario};
+use crate::scenario::{Lock, Scenario, whole};
 pub(crate) use busy::busy_host;
 use section::not_as_asked;
 use serde::Serialize;
 use std::fmt::Display;
 
-/// A warning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Warning {
     /// What it is about, for programs; documented in docs/json.md.
     pub code: &'static str,
     /// The lock that it is about, if it is about one.
     pub lock: Option<Lock>,
-    /// The warning, for people.
     pub text: String,
 }
 
@@ -50,12 +48,8 @@ pub(crate) fn of_scenario(scenario: &Scenario) -> Vec<Warning> {
     let caution = scenario.machine.facts().caution.as_ref();
     let caution = caution.map(|caution| Warning::new(caution.code, caution.text));
     let mut warnings: Vec<_> = caution.into_iter().chain(uneven(scenario)).collect();
-    if scenario.drop_kicks {
-        warnings.push(Warning::new(
-            "kicks_dropped",
-            "fault injection: kicks were dropped",
-        ));
-    }
+    let dropped = "fault injection: kicks were dropped";
+    warnings.extend((scenario.drop_kicks).then(|| Warning::new("kicks_dropped", dropped)));
     warnings
 }
 
@@ -115,15 +109,6 @@ pub(crate) fn of_unknown<'a>(records: impl Iterator<Item = &'a Record>) -> Optio
     (!lines.is_empty()).then(|| Warning::new("unknown", lines.join("; ")))
 }
 
-/// Warnings about times without CPU in a single run.
-fn of_absences(record: &Record) -> Option<Warning> {
-    let text = format!(
-        "{}, which is no measured time; the longest waits may contain it",
-        absent(&record.without_cpu)?
-    );
-    Some(Warning::new("without_cpu", text))
-}
-
 /// Warnings about runs that were repeated as there were times without CPU in them, and about such times in
 /// those that were not any more: of each run, how often it was repeated, and its times without CPU.
 pub(crate) fn of_repeats<'a>(
@@ -136,9 +121,11 @@ pub(crate) fn of_repeats<'a>(
             1 => "one run was".to_owned(),
             n => format!("{n} runs were"),
         };
-        let text =
-            format!("{runs} made again, as nothing of this process had a CPU for a while in it");
-        warnings.push(Warning::new("repeated", text));
+        let why = "as nothing of this process had a CPU for a while in it";
+        warnings.push(Warning::new(
+            "repeated",
+            format!("{runs} made again, {why}"),
+        ));
     }
     let absences: Vec<_> = runs.flat_map(|(_, absences)| absences).copied().collect();
     warnings.extend(absent(&absences).map(|text| {
@@ -166,7 +153,10 @@ pub(crate) fn two_states(states: Bistable) -> String {
 pub(crate) fn of_run(record: &Record, summaries: &[Summary]) -> Vec<Warning> {
     let mut warnings = of_scenario(&record.scenario);
     warnings.extend(of_reports(&record.scenario, record.preempted_reported()));
-    warnings.extend(of_absences(record));
+    warnings.extend(absent(&record.without_cpu).map(|text| {
+        let what = "which is no measured time; the longest waits may contain it";
+        Warning::new("without_cpu", format!("{text}, {what}"))
+    }));
     warnings.extend(of_unknown([record].into_iter()));
     if let StartReason::LimitReached(vcpus) = &record.start.reason {
         let text = format!(
@@ -179,12 +169,8 @@ pub(crate) fn of_run(record: &Record, summaries: &[Summary]) -> Vec<Warning> {
     let vms = &record.scenario.vms;
     let halts = vms.iter().any(|spec| spec.lock.traits().halts);
     let cpu_ns = known(record.vcpus().map(|vcpu| vcpu.cpu_ns));
-    let busy = busy_host(
-        &record.scenario,
-        halts,
-        (cpu_ns, record.measured_s),
-        &[record],
-    );
+    let used = (cpu_ns, record.measured_s);
+    let busy = busy_host(&record.scenario, halts, used, &[record]);
     warnings.extend(busy.map(|text| Warning::new("host_busy", text)));
     for (number, (summary, spec)) in summaries.iter().zip(vms).enumerate() {
         warnings.extend(of_summary(&record.scenario, spec.lock, summary, false));
@@ -209,10 +195,8 @@ pub(crate) fn of_summary(
     let mut warnings = Vec::new();
     let mut warn = |code, text: &dyn Display| warnings.push(Warning::about(lock, code, text));
     if lock.traits().control {
-        warn(
-            "control",
-            &"broken on purpose, to show that the check of exclusion works",
-        );
+        let text = "broken on purpose, to show that the check of exclusion works";
+        warn("control", &text);
     }
     if nothing_ran {
         return warnings;
@@ -259,25 +243,16 @@ const NAMED: usize = 8;
 /// Tells which vCPUs starved; `rounds`: there are several runs.
 pub(crate) fn starving(all: &[Starving], rounds: bool) -> String {
     let each = all.iter().take(NAMED).map(|starving| {
-        let Starving {
-            run,
-            vcpu,
-            acquisitions,
-            others,
-            cut_off_ns,
-        } = *starving;
-        let round = if rounds {
-            format!("in round {run} ")
-        } else {
-            String::new()
-        };
-        let waiting = cut_off_ns.map_or_else(String::new, |ns| {
-            format!(", and had been waiting for {} at the end", nanos(ns))
-        });
+        let round = rounds.then(|| format!("in round {} ", starving.run));
+        let waiting = starving.cut_off_ns.map(nanos);
+        let waiting = waiting.map(|ns| format!(", and had been waiting for {ns} at the end"));
         format!(
-            "{round}vCPU {vcpu} (acquisitions: {}; the others: {} each{waiting})",
-            count(acquisitions),
-            rounded(others)
+            "{}vCPU {} (acquisitions: {}; the others: {} each{})",
+            round.unwrap_or_default(),
+            starving.vcpu,
+            count(starving.acquisitions),
+            count(whole(starving.others)),
+            waiting.unwrap_or_default()
         )
     });
     let each = listed(each);
@@ -286,16 +261,6 @@ pub(crate) fn starving(all: &[Starving], rounds: bool) -> String {
         n => format!(", and {n} more"),
     };
     format!("starved, with less than a twentieth of what the others got: {each}{more}")
-}
-
-fn rounded(n: f64) -> String {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a mean of counts"
-    )]
-    let n = n.round() as u64;
-    count(n)
 }
 
 fn starvation(side: &Side, what: &str) -> String {

@@ -80,10 +80,8 @@ impl Limits {
         if let Some(quota) = quota.filter(|quota| *quota < cpus as f64) {
             notable.push(format!("cgroup quota {quota:.2} CPUs"));
         }
-        let policy = self
-            .policy
-            .as_deref()
-            .filter(|policy| *policy != "SCHED_OTHER");
+        let policy = self.policy.as_deref();
+        let policy = policy.filter(|policy| *policy != "SCHED_OTHER");
         notable.extend(policy.map(|policy| match self.priority {
             Some(priority) => format!("{policy} {priority}"),
             None => policy.to_owned(),
@@ -105,9 +103,8 @@ pub fn throttled() -> Option<Duration> {
 /// and whether they are of the second version.
 fn directories(root: &Path, membership: &str, controller: &str) -> Option<(Vec<PathBuf>, bool)> {
     let entries = || {
-        membership
-            .lines()
-            .filter_map(|line| line.split_once(':')?.1.split_once(':'))
+        let lines = membership.lines();
+        lines.filter_map(|line| line.split_once(':')?.1.split_once(':'))
     };
     let first = entries().find(|(controllers, _)| controllers.split(',').any(|c| c == controller));
     let (base, path, unified) = match first {
@@ -134,10 +131,9 @@ fn cgroup(root: &Path, membership: &str) -> Option<Cgroup> {
     let (cpu, unified) = directories(root, membership, "cpu")?;
     let read = |directory: &Path, file| fs::read_to_string(directory.join(file)).ok();
     let quota = |directory: &PathBuf| {
-        let text = if unified {
-            read(directory, "cpu.max")?
-        } else {
-            read(directory, "cpu.cfs_quota_us")? + &read(directory, "cpu.cfs_period_us")?
+        let text = match unified {
+            true => read(directory, "cpu.max")?,
+            false => read(directory, "cpu.cfs_quota_us")? + &read(directory, "cpu.cfs_period_us")?,
         };
         let (quota, period) = text.trim().split_once([' ', '\n'])?;
         // "max" and -1 are no quotas.

@@ -135,9 +135,8 @@ impl Host {
 /// The CPUs that this process may use, in ascending order; empty if the kernel does not tell.
 pub fn allowed_cpus() -> Vec<usize> {
     let set = rustix::thread::sched_getaffinity(None).unwrap_or_default();
-    (0..CpuSet::MAX_CPU)
-        .filter(|&cpu| set.is_set(cpu))
-        .collect()
+    let cpus = 0..CpuSet::MAX_CPU;
+    cpus.filter(|&cpu| set.is_set(cpu)).collect()
 }
 
 /// Parses the kernel's notation of CPU lists, such as `0-3,8`, or `0-15:2/4` for the first two of each four;
@@ -182,9 +181,10 @@ pub fn format_cpu_list(cpus: &[usize]) -> String {
 /// KVM takes one vendor at a time, though several modules can be loaded while they are being exchanged; then
 /// nothing tells which one is in charge.
 fn vendor() -> Option<&'static str> {
+    let there = |module: &&str| Path::new("/sys/module").join(module).is_dir();
     let mut loaded = ["kvm_intel", "kvm_amd", "kvm_pvm"]
         .into_iter()
-        .filter(|module| Path::new("/sys/module").join(module).is_dir());
+        .filter(there);
     loaded.next().filter(|_| loaded.next().is_none())
 }
 

@@ -132,10 +132,7 @@ impl RunningVm for Vm {
                 registers.as_ref().map_or_else(none, ToString::to_string)
             )
         };
-        self.registers()
-            .into_iter()
-            .enumerate()
-            .map(state)
-            .collect()
+        let numbered = self.registers().into_iter().enumerate();
+        numbered.map(state).collect()
     }
 }

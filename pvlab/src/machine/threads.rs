@@ -219,7 +219,6 @@ pub(super) fn start(plan: &Plan<'_>) -> Result<Vec<Started>, MachineError> {
         .collect()
 }
 
-/// Starts a thread for each vCPU.
 fn start_vm(mut params: Params, affinity: &[Vec<usize>]) -> Result<Started, HostError> {
     params.vcpus = affinity.len() as u64;
     params.tsc_khz = clock::khz();
@@ -260,10 +259,9 @@ impl Crew {
             HOST.with(|this| {
                 this.get_or_init(|| host);
             });
-            let body = if instrumented {
-                workload::run_instrumented::<HostThread<true>>
-            } else {
-                workload::run::<HostThread<false>>
+            let body = match instrumented {
+                true => workload::run_instrumented::<HostThread<true>>,
+                false => workload::run::<HostThread<false>>,
             };
             let outcome = catch_unwind(AssertUnwindSafe(body));
             // Nobody listens any more if the VM is being dropped.
@@ -287,9 +285,8 @@ impl Crew {
 
 fn message_of(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| payload.downcast_ref::<&str>().copied())
-        .unwrap_or("panic")
-        .to_owned()
+    let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+    text.unwrap_or("panic").to_owned()
 }
 
 impl RunningVm for Crew {

@@ -9,8 +9,7 @@ use super::output::{ReportArgs, Target};
 use super::progress::{Progress, Watcher};
 use crate::record::Record;
 use crate::scenario::{MachineKind, Scenario};
-use crate::session;
-use crate::session::{Observer, RunError};
+use crate::session::{self, Observer, RunError};
 use clap::Args;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -40,11 +39,9 @@ impl CellArgs {
     }
 }
 
-/// A run.
 pub(crate) struct Cell {
     /// For people.
     pub(crate) name: String,
-    /// What to run.
     pub(crate) scenario: Scenario,
 }
 

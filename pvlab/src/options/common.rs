@@ -12,6 +12,7 @@ use super::preempt::preempt;
 use super::times::{TimeUsage, check_time, duration, nonzero_duration};
 use super::work::WorkArgs;
 use crate::host::Host;
+use crate::record::Context;
 use crate::scenario::limits::MOST_NOISE;
 use crate::scenario::{
     CplChoice, Length, Lock, Placement, Preempt, Scenario, SpinThreshold, VmSpec,
@@ -81,10 +82,8 @@ pub(crate) fn noise(text: &str) -> Result<usize, super::numbers::NumberUsage> {
 /// A scenario, and why its machine was chosen.
 #[derive(Debug)]
 pub(crate) struct Request {
-    /// What to run.
     pub(crate) scenario: Scenario,
-    /// Why on that machine.
-    pub(crate) machine_reason: String,
+    pub(crate) context: Context,
     /// The locks of [`Guests::Alternatives`], or of the VMs.
     pub(crate) locks: Vec<Lock>,
 }
@@ -194,8 +193,8 @@ impl BaseArgs {
             check_kvm(machine, host, &scenario.vms)?;
         }
         Ok(Request {
+            context: Context::new(host.clone(), machine_reason, &scenario),
             scenario,
-            machine_reason,
             locks,
         })
     }

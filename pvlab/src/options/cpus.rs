@@ -4,7 +4,6 @@ use super::error::usage;
 use crate::host::{format_cpu_list, parse_cpu_list};
 use crate::scenario::Placement;
 
-/// What is wrong with CPUs or their use.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CpuUsage {
     #[error(
@@ -39,7 +38,6 @@ pub(crate) enum CpuUsage {
 
 usage!(CpuUsage);
 
-/// A list of CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CpuList(pub(crate) Vec<usize>);
 
@@ -59,7 +57,6 @@ pub(crate) fn placement(text: &str) -> Result<Placement, CpuUsage> {
     }
 }
 
-/// The CPUs of a machine.
 pub(super) struct Usable {
     /// Those that are online; `None`: the kernel did not tell.
     pub(super) online: Option<Vec<usize>>,
@@ -86,9 +83,8 @@ impl Usable {
             if cpus.is_empty() {
                 cpus.extend(self.allowed.iter().take(self.cpus));
             }
-            return Some(cpus)
-                .filter(|cpus| !cpus.is_empty())
-                .ok_or(CpuUsage::NoCpus);
+            let known = Some(cpus).filter(|cpus| !cpus.is_empty());
+            return known.ok_or(CpuUsage::NoCpus);
         };
         self.check("cpus", cpus)?;
         let mut numbered = cpus.iter().enumerate();

@@ -9,7 +9,6 @@ use crate::scenario::{Lock, Placement, Scenario, Simulated, Whom};
 use peers::Kind;
 use pvlock::LockKind;
 
-/// An option that would change nothing.
 #[derive(Debug, thiserror::Error)]
 #[error("{option} would change nothing: {why}; leave it out")]
 pub(crate) struct NoEffect {

@@ -21,7 +21,6 @@ pub(crate) struct GuestArgs {
     pub(crate) vcpus: Option<usize>,
 }
 
-/// What is wrong with the guests.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(transparent)]
 pub(crate) enum GuestUsage {
@@ -41,7 +40,6 @@ pub(crate) enum GuestUsage {
 
 usage!(GuestUsage);
 
-/// A guest as it is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct VmArg {
     pub(crate) lock: LockArg,
@@ -71,10 +69,8 @@ pub(crate) fn vcpus(text: &str) -> Result<usize, NumberUsage> {
     count(text, 1, 1 << 20)
 }
 
-/// Which guests are wanted.
 #[derive(Clone, Debug)]
 pub(crate) enum Guests {
-    /// These.
     Given(Vec<VmArg>),
     /// A single one, with one after another of these locks, and four vCPUs for each CPU unless a number was
     /// given.
@@ -87,27 +83,25 @@ pub(crate) enum Guests {
 }
 
 impl Guests {
-    /// From the options.
     pub(crate) fn of(args: &GuestArgs) -> Result<Self, GuestUsage> {
         match args.lock {
-            Some(lock) => Ok(Self::one(lock, args.vcpus)),
+            Some(lock) => Ok(Self::one_of(vec![lock], args.vcpus)),
             None if args.vm.is_empty() => Err(GuestUsage::NothingToRun),
             None => Ok(Self::Given(args.vm.clone())),
         }
     }
 
-    /// A single one.
-    pub(crate) fn one(lock: LockArg, vcpus: Option<usize>) -> Self {
-        let locks = vec![lock];
+    /// A single one, with one after another of these locks.
+    pub(crate) fn one_of(locks: impl Into<Vec<LockArg>>, vcpus: Option<usize>) -> Self {
+        let (locks, first) = (locks.into(), 0);
         Self::Alternatives {
             locks,
-            first: 0,
+            first,
             vcpus,
         }
     }
 }
 
-/// Whether VMs of that size can be had.
 pub(super) fn check_vcpus(
     vms: &[VmSpec],
     most: usize,

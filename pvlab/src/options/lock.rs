@@ -8,7 +8,6 @@ use clap::builder::{PossibleValue, TypedValueParser};
 use peers::Kind;
 use std::fmt;
 
-/// What is wrong with a lock's name.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum LockUsage {
     #[error("unknown lock '{}'{} ('pvlab locks' lists all)", .0, suggestion(.0))]
@@ -34,7 +33,6 @@ fn suggestion(name: &str) -> String {
     }
 }
 
-/// A lock as it is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LockArg {
     /// `None`: `auto`, the guest's kernel chooses.
@@ -80,9 +78,8 @@ pub(crate) fn lock_parser() -> impl TypedValueParser<Value = LockArg> {
         let auto = PossibleValue::new(AUTO).help("what a guest's kernel would choose");
         let known = Kind::all().map(|lock| {
             let hidden = lock.traits().control;
-            PossibleValue::new(lock.name())
-                .help(lock.summary())
-                .hide(hidden)
+            let value = PossibleValue::new(lock.name()).help(lock.summary());
+            value.hide(hidden)
         });
         known.chain([auto]).collect()
     })

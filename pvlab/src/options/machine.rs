@@ -96,7 +96,6 @@ fn remedy(device: &Device) -> &'static str {
     }
 }
 
-/// Where vCPUs are to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MachineArg {
     /// A machine that this host is.
@@ -123,7 +122,6 @@ pub(crate) fn machine_parser() -> impl TypedValueParser<Value = MachineArg> {
     })
 }
 
-/// A machine, and why it was chosen.
 pub(super) struct Chosen {
     pub(super) machine: MachineKind,
     pub(super) machine_reason: String,
@@ -154,10 +152,9 @@ impl MachineArgs {
                 (machine.ok_or(CpuUsage::NoCpus)?, no_guests)
             }
         };
-        let machine_reason = if machine.facts().kvm {
-            host.kvm.vendor_name().to_owned()
-        } else {
-            why_not_another.unwrap_or_else(|| "as asked".to_owned())
+        let machine_reason = match machine.facts().kvm {
+            true => host.kvm.vendor_name().to_owned(),
+            false => why_not_another.unwrap_or_else(|| "as asked".to_owned()),
         };
         if !self.set.is_empty() {
             return Err(MachineUsage::not_simulated("--set", machine).into());
@@ -218,7 +215,6 @@ fn is_x86(host: &Host) -> bool {
     host.arch == "x86_64"
 }
 
-/// Whether the host can run such guests.
 pub(super) fn check_kvm(machine: MachineKind, host: &Host, vms: &[VmSpec]) -> Result<(), CliError> {
     let machine = machine.name();
     if !is_x86(host) {

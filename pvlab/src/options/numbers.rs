@@ -2,7 +2,6 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-/// What is wrong with a number.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NumberUsage {
     #[error("'{0}' is no whole number")]
@@ -49,6 +48,12 @@ pub(crate) fn share(text: &str) -> Result<f64, NumberUsage> {
         .filter(|percent| (0.0..=1000.0).contains(percent))
         .map(|percent| percent / 100.0)
         .ok_or_else(|| NumberUsage::NoShare(text.to_owned()))
+}
+
+/// Reads to writes, such as `10:1`.
+pub(crate) fn reads_to_writes(text: &str) -> Option<(u32, u32)> {
+    let (reads, writes) = text.split_once(':')?;
+    Some((reads.trim().parse().ok()?, writes.trim().parse().ok()?))
 }
 
 /// A parser of names, each of which stands for a value.

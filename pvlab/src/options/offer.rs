@@ -49,7 +49,6 @@ pub(crate) enum OfferUsage {
 usage!(OfferUsage);
 
 impl OfferArgs {
-    /// What the guests are offered.
     pub(super) fn offered(&self) -> Offered {
         Offered {
             pv_unhalt: !self.no_pv_unhalt,

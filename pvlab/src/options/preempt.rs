@@ -4,7 +4,6 @@ use super::numbers::{NumberUsage, share};
 use super::times::{TimeUsage, nonzero_duration};
 use crate::scenario::{Preempt, Whom};
 
-/// What is wrong with a preemption.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(transparent)]
 pub(crate) enum PreemptUsage {

@@ -2,6 +2,7 @@
 
 use super::terminal;
 use crate::ending;
+use crate::scenario::whole;
 use crate::session::{Interval, Observer};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, ErrorKind, Write};
@@ -22,7 +23,6 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// A bar over `runs` runs.
     pub(crate) fn new(runs: usize, expected: Option<Duration>) -> Self {
         let runs = runs as u64;
         let target = match terminal::may_draw() {
@@ -52,12 +52,7 @@ impl Progress {
     /// Shows how far the present run is.
     pub(crate) fn at(&self, phase: &str, done: f64) {
         let done = done.clamp(0.0, 1.0);
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "from 0 to STEPS"
-        )]
-        let step = (done * STEPS as f64) as u64;
+        let step = whole(done * STEPS as f64);
         self.bar.set_position(self.finished * STEPS + step);
         self.bar.set_message(match self.left(done) {
             Some(left) => format!("{phase}, about {} s left", left.as_secs_f64().ceil()),
@@ -65,7 +60,6 @@ impl Progress {
         });
     }
 
-    /// Counts the present run as finished.
     pub(crate) fn end(&mut self) {
         self.finished += 1;
         self.expected = Some(self.started.elapsed().div_f64(self.finished as f64));
@@ -104,7 +98,6 @@ impl Drop for Progress {
 /// Where lines about a run go that is still under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Aside {
-    /// To standard error.
     Stderr,
     /// To standard output, while the report goes elsewhere.
     Stdout,
@@ -112,7 +105,6 @@ pub(crate) enum Aside {
     Report,
 }
 
-/// Makes lines of an interval.
 type Lines<'a, I> = dyn FnMut(&I) -> Vec<String> + 'a;
 
 /// Shows how a run goes: on the bar, and with some lines at each statistics interval.

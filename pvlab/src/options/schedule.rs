@@ -16,7 +16,6 @@ use std::path::{Path, PathBuf};
 /// Largest schedule file, bytes: those of the most rules need a fraction of it.
 const LARGEST: u64 = 16 << 20;
 
-/// The form of a schedule file.
 const SCHEMA: &str = "pvlab.schedule/1";
 
 // Each option names it: as the heading of the group it would be that of all that come after the group.
@@ -82,7 +81,6 @@ impl Saved {
     }
 }
 
-/// Why a schedule cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ScheduleError {
     #[error("'{0}' is no schedule; write VCPU:NUMBER:TIME, such as 0:5:2ms")]
@@ -168,11 +166,8 @@ pub(crate) fn apply(
 
 fn check_vcpus(rules: &[Rule], scenario: &Scenario) -> Result<(), ScheduleError> {
     let vcpus = scenario.vms.iter().map(|vm| vm.vcpus).max().unwrap_or(0);
-    match rules
-        .iter()
-        .map(Rule::vcpu)
-        .find(|vcpu| *vcpu as usize >= vcpus)
-    {
+    let mut named = rules.iter().map(Rule::vcpu);
+    match named.find(|vcpu| *vcpu as usize >= vcpus) {
         Some(vcpu) => Err(ScheduleError::NoSuchVcpu { vcpu, vcpus }),
         None => Ok(()),
     }
@@ -231,9 +226,8 @@ fn difference(place: &str, a: &Value, b: &Value) -> Option<(String, String, Stri
     };
     match (a, b) {
         (Value::Object(x), Value::Object(y)) => {
-            let mut names = x
-                .keys()
-                .chain(y.keys().filter(|name| !x.contains_key(*name)));
+            let new = y.keys().filter(|name| !x.contains_key(*name));
+            let mut names = x.keys().chain(new);
             // What is not there is null.
             names.find_map(|name| difference(&inside(name), &a[name], &b[name]))
         }

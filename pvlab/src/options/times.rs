@@ -1,7 +1,7 @@
 //! Times, and lengths of work.
 
 use super::error::usage;
-use crate::scenario::{Length, MachineKind, Spread, WorkTime, whole_ns};
+use crate::scenario::{Length, MachineKind, Spread, WorkTime, whole, whole_ns};
 use humantime::format_duration as human;
 use std::time::Duration;
 
@@ -109,13 +109,7 @@ pub(crate) fn work_time(text: &str) -> Result<WorkTime, TimeUsage> {
     if ps > WorkTime::MOST.ps() as f64 {
         return Err(TimeUsage::TooLong(text.to_owned()));
     }
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "from 0 to an hour"
-    )]
-    let ps = ps.round() as u64;
-    Ok(WorkTime::from_ps(ps))
+    Ok(WorkTime::from_ps(whole(ps)))
 }
 
 /// The work between two critical sections as it is asked for.

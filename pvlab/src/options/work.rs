@@ -1,12 +1,12 @@
 //! What guests do: how long the work is, what data it touches, and how the locks are taken.
 
 use super::error::{CliError, usage};
-use super::numbers::{NumberUsage, count, named, share};
+use super::numbers::{NumberUsage, count, named, reads_to_writes, share};
 use super::times::{OutsideArg, outside, work_time};
 use crate::machine::lock_bytes;
 use crate::scenario::limits::{MOST_LOCKS, MOST_NODES, MOST_SKEW};
 use crate::scenario::{Data, Lock, Mix, VmSpec, Work, WorkTime};
-use abi::{Dispatch, LOCK_BYTES_BESIDE_DATA};
+use abi::LOCK_BYTES_BESIDE_DATA;
 use clap::Args;
 use guest::workload::nested::MAX_CONTEXTS;
 use pvlock::LockKind;
@@ -122,14 +122,11 @@ usage!(WorkUsage);
 
 /// A share of reads, as a percentage or as a ratio of reads to writes.
 pub(crate) fn reads(text: &str) -> Result<f64, WorkUsage> {
-    let wrong = || WorkUsage::NoReads(text.to_owned());
-    let Some((reads, writes)) = text.split_once(':') else {
-        return share(text).ok().filter(|s| *s <= 1.0).ok_or_else(wrong);
-    };
-    let number = |part: &str| part.trim().parse::<u32>().map_err(|_| wrong());
-    match (number(reads)?, number(writes)?) {
-        (0, 0) => Err(WorkUsage::NothingToDo),
-        (reads, writes) => Ok(f64::from(reads) / (f64::from(reads) + f64::from(writes))),
+    let one = |share: &f64| *share <= 1.0;
+    match reads_to_writes(text).map(|(reads, writes)| (f64::from(reads), f64::from(writes))) {
+        Some((0.0, 0.0)) => Err(WorkUsage::NothingToDo),
+        Some((reads, writes)) => Ok(reads / (reads + writes)),
+        None => (share(text).ok().filter(one)).ok_or_else(|| WorkUsage::NoReads(text.to_owned())),
     }
 }
 
@@ -235,8 +232,7 @@ impl DataArgs {
 
 /// Whether each of the locks can be read, as `option` asks for.
 pub(crate) fn check_reads(option: &'static str, locks: &[Lock]) -> Result<(), WorkUsage> {
-    let direct = |lock: &Lock| lock.kind.is_rw() && lock.dispatch == Dispatch::Direct;
-    match locks.iter().find(|lock| !direct(lock)) {
+    match locks.iter().find(|lock| !lock.can_be_read()) {
         None => Ok(()),
         Some(&lock) if lock.kind.is_rw() => Err(WorkUsage::ReadsNotDirect { option, lock }),
         Some(lock) => Err(no_read_side(option, lock.name())),

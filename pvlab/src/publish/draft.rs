@@ -26,7 +26,7 @@ const MOST_DRAFTS: u32 = 1000;
 
 /// A draft. Dropping it removes it.
 #[derive(Debug)]
-pub struct Draft {
+pub(crate) struct Draft {
     file: File,
     path: PathBuf,
     target: PathBuf,
@@ -36,10 +36,8 @@ pub struct Draft {
 
 /// A draft that could not become what it was to be, and why.
 #[derive(Debug)]
-pub struct Unpublished {
-    /// Why.
+pub(crate) struct Unpublished {
     pub source: io::Error,
-    /// The draft.
     pub draft: Draft,
 }
 
@@ -48,7 +46,7 @@ impl Draft {
     ///
     /// # Errors
     /// If nothing can be made beside it.
-    pub fn create(target: &Path) -> io::Result<Self> {
+    pub(crate) fn create(target: &Path) -> io::Result<Self> {
         let name = target.file_name().ok_or(ErrorKind::IsADirectory)?;
         for number in 0..MOST_DRAFTS {
             let path = target.with_file_name(draft_name(name, std::process::id(), number));
@@ -80,12 +78,11 @@ impl Draft {
     ///
     /// # Errors
     /// If there are no more descriptors.
-    pub fn writer(&self) -> io::Result<File> {
+    pub(crate) fn writer(&self) -> io::Result<File> {
         self.file.try_clone()
     }
 
-    /// Where it is.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
@@ -93,7 +90,7 @@ impl Draft {
     ///
     /// # Errors
     /// If that cannot be; the draft is still there then.
-    pub fn publish(mut self) -> Result<(), Unpublished> {
+    pub(crate) fn publish(mut self) -> Result<(), Unpublished> {
         if let Err(source) = self.replace() {
             let draft = self;
             return Err(Unpublished { source, draft });
@@ -104,7 +101,7 @@ impl Draft {
     }
 
     /// Leaves it where it is.
-    pub fn leave(mut self) -> PathBuf {
+    pub(crate) fn leave(mut self) -> PathBuf {
         self.settled = true;
         std::mem::take(&mut self.path)
     }
@@ -133,7 +130,7 @@ impl Draft {
     ///
     /// # Errors
     /// If that cannot be written.
-    pub fn copy_to(&self, mut other: &File) -> io::Result<()> {
+    pub(crate) fn copy_to(&self, mut other: &File) -> io::Result<()> {
         let mut file = &self.file;
         file.rewind()?;
         io::copy(&mut file, &mut other)?;
@@ -141,7 +138,7 @@ impl Draft {
     }
 
     /// Whether it can still be found under its name.
-    pub fn is_there(&self) -> bool {
+    pub(crate) fn is_there(&self) -> bool {
         let there = fs::metadata(&self.path).and_then(|there| {
             let own = self.file.metadata()?;
             Ok((there.dev(), there.ino()) == (own.dev(), own.ino()))

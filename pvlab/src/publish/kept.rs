@@ -8,14 +8,10 @@ use std::path::PathBuf;
 
 /// Where something is that could not be written where it should.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Kept {
-    /// In that file.
+pub(crate) enum Kept {
     File(PathBuf),
-    /// On standard output.
     Stdout,
-    /// On standard error.
     Stderr,
-    /// No place could be found for it.
     Nowhere,
 }
 
@@ -44,7 +40,7 @@ fn directories() -> impl Iterator<Item = PathBuf> {
 }
 
 /// Places in which something called `name` can be kept.
-pub fn places(name: &OsStr) -> impl Iterator<Item = PathBuf> {
+pub(crate) fn places(name: &OsStr) -> impl Iterator<Item = PathBuf> {
     let process = std::process::id();
     directories().map(move |directory| {
         let mut kept = std::ffi::OsString::from(format!("pvlab-kept-{process}-"));
@@ -55,7 +51,7 @@ pub fn places(name: &OsStr) -> impl Iterator<Item = PathBuf> {
 
 /// Keeps `bytes`, which should have become something called `name`, wherever there is room.
 /// `from_stdout`: standard output is where they could not be written.
-pub fn keep(name: &OsStr, bytes: &[u8], from_stdout: bool) -> Kept {
+pub(crate) fn keep(name: &OsStr, bytes: &[u8], from_stdout: bool) -> Kept {
     if let Some(path) = places(name).find(|path| write(path, bytes).is_ok()) {
         return Kept::File(path);
     }

@@ -12,8 +12,8 @@
 mod draft;
 mod kept;
 
-pub use draft::{Draft, Unpublished};
-pub use kept::{Kept, keep, places};
+pub(crate) use draft::Draft;
+pub(crate) use kept::{Kept, keep, places};
 
 use crate::ending;
 use rustix::fs::{FlockOperation, flock};
@@ -24,7 +24,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 /// What stands for standard output, and for standard input.
-pub const DASH: &str = "-";
+pub(crate) const DASH: &str = "-";
 
 /// Links that are followed at most, as Linux does.
 const MOST_LINKS: usize = 40;
@@ -34,14 +34,11 @@ const NAMELESS: &str = "report";
 
 /// Why something could not be written.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "their messages say what they are")]
-pub enum OutputError {
-    /// As was seen before anything was done.
+pub(crate) enum OutputError {
     #[error("cannot write {}: {source}; choose another file with --output", .path.display())]
     Refused { path: PathBuf, source: io::Error },
     #[error("cannot write to standard output: {0}")]
     Stdout(#[source] io::Error),
-    /// In the end.
     #[error("cannot write to {name}: {source}; {kept}")]
     Lost {
         name: String,
@@ -52,8 +49,7 @@ pub enum OutputError {
 
 /// Where something goes.
 #[derive(Debug)]
-pub enum Target {
-    /// Standard output.
+pub(crate) enum Target {
     Stdout,
     /// A regular file, there already or not.
     File(PathBuf),
@@ -72,7 +68,7 @@ impl Target {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn check(path: Option<&Path>) -> Result<Self, OutputError> {
+    pub(crate) fn check(path: Option<&Path>) -> Result<Self, OutputError> {
         let Some(path) = path.filter(|path| *path != Path::new(DASH)) else {
             return Ok(Self::Stdout);
         };
@@ -115,7 +111,7 @@ impl Target {
     ///
     /// # Errors
     /// If it cannot be written; then it says where it has been kept.
-    pub fn write(&self, text: &str) -> Result<(), OutputError> {
+    pub(crate) fn write(&self, text: &str) -> Result<(), OutputError> {
         let bytes = text.as_bytes();
         let written = match self {
             Self::Stdout => write_stream(io::stdout().lock(), bytes),
@@ -137,28 +133,26 @@ impl Target {
     ///
     /// # Errors
     /// If it cannot be written; it is not kept elsewhere then.
-    pub fn print(text: &str) -> Result<(), OutputError> {
+    pub(crate) fn print(text: &str) -> Result<(), OutputError> {
         write_stream(io::stdout().lock(), text.as_bytes()).map_err(OutputError::Stdout)
     }
 
-    /// Whether it is a regular file.
-    pub fn is_file(&self) -> bool {
+    pub(crate) fn is_file(&self) -> bool {
         matches!(self, Self::File(_) | Self::InPlace(_))
     }
 
-    /// Whether it is standard output.
-    pub fn is_stdout(&self) -> bool {
+    pub(crate) fn is_stdout(&self) -> bool {
         matches!(self, Self::Stdout)
     }
 
     /// What to call it.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let path = self.path().map(|path| path.display().to_string());
         path.unwrap_or_else(|| "standard output".to_owned())
     }
 
     /// What a file is to be called that takes its place.
-    pub fn file_name(&self) -> &OsStr {
+    pub(crate) fn file_name(&self) -> &OsStr {
         let name = self.path().and_then(Path::file_name);
         name.unwrap_or(OsStr::new(NAMELESS))
     }

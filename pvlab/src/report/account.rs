@@ -42,7 +42,6 @@ pub(crate) fn explained<S: Serializer>(runs: &[Record], serializer: S) -> Result
     }))
 }
 
-/// The report of an account as text.
 fn blocks(account: &Account, format: Format) -> Vec<Block> {
     let mut blocks = Vec::new();
     for vm in &account.vms {
@@ -118,24 +117,19 @@ fn legend() -> Vec<String> {
     .to_vec()
 }
 
-/// The report for programs.
 #[derive(Serialize)]
+#[serde(tag = "schema", rename = "pvlab.account/1")]
 struct Json<'a> {
-    schema: &'static str,
-    simulated: bool,
-    span_ns: u64,
-    events: u64,
-    foreign_events: u64,
+    #[serde(flatten)]
+    account: &'a Account,
     sum_violations: u64,
     vms: Vec<OfVm<'a>>,
 }
 
 #[derive(Serialize)]
 struct OfVm<'a> {
-    vm: u16,
-    lock: &'static str,
-    vcpus: usize,
-    vcpus_without_switches: usize,
+    #[serde(flatten)]
+    vm: &'a VmAccount,
     total: Waiting<'a>,
     locks: Vec<Waiting<'a>>,
 }
@@ -150,7 +144,6 @@ struct Waiting<'a> {
     tally: &'a Tally,
 }
 
-/// A figure for each part.
 struct ByPart([Option<f64>; Part::ALL.len()]);
 
 impl Serialize for ByPart {
@@ -162,11 +155,7 @@ impl Serialize for ByPart {
 impl<'a> Json<'a> {
     fn new(account: &'a Account) -> Self {
         Self {
-            schema: "pvlab.account/1",
-            simulated: account.simulated,
-            span_ns: account.span_ns,
-            events: account.events,
-            foreign_events: account.foreign_events,
+            account,
             sum_violations: account.sum_violations(),
             vms: account.vms.iter().map(OfVm::new).collect(),
         }
@@ -183,10 +172,7 @@ impl<'a> OfVm<'a> {
         };
         let locks = vm.locks.iter().enumerate();
         Self {
-            vm: vm.vm,
-            lock: vm.lock,
-            vcpus: vm.vcpus,
-            vcpus_without_switches: vm.vcpus_without_switches,
+            vm,
             total: waiting(None, &vm.total),
             locks: locks.map(|(i, tally)| waiting(Some(i), tally)).collect(),
         }

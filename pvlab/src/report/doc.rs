@@ -69,8 +69,8 @@ impl Table {
                 false => CellAlignment::Right,
             });
         }
-        table
-            .lines()
+        let lines = table.lines();
+        lines
             .map(|line| line.trim_end().to_owned() + "\n")
             .collect()
     }

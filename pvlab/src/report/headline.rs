@@ -137,10 +137,9 @@ pub(crate) fn achieved(scenario: &Scenario, locks: &[LockRow<'_>]) -> Vec<String
 pub(crate) fn starts<'a>(starts: impl Iterator<Item = &'a Start>) -> Option<String> {
     let starts: Vec<&Start> = starts.collect();
     let [shortest, longest] = range(starts.iter().map(|start| start.warm_up_ms))?;
-    let after = if longest - shortest < 1.0 {
-        format!("{longest:.0} ms")
-    } else {
-        format!("{shortest:.0} to {longest:.0} ms")
+    let after = match longest - shortest {
+        ..1.0 => format!("{longest:.0} ms"),
+        _ => format!("{shortest:.0} to {longest:.0} ms"),
     };
     let mut reasons = Vec::new();
     for reason in WORDS {

@@ -12,9 +12,7 @@ use std::fmt;
 pub(crate) struct LockRow<'a> {
     /// The VM's number, if it is that of a VM.
     pub vm: Option<usize>,
-    /// The lock.
     pub lock: Lock,
-    /// What came out.
     pub summary: &'a Summary,
 }
 
@@ -83,9 +81,8 @@ pub(crate) fn slow_path<'a>() -> Columns<'a, LockRow<'a>> {
         (true, false) => "queue, spin",
         (false, false) => "spin",
     };
-    Columns::new()
-        .cell("slow path", move |row| words(row).to_owned())
-        .left()
+    let columns = Columns::new().cell("slow path", move |row| words(row).to_owned());
+    columns.left()
 }
 
 /// How even a lock was, and how long its waits were.
@@ -162,8 +159,7 @@ pub(crate) fn exclusion_broken(locks: &[LockRow<'_>]) -> Option<String> {
 
 /// The warnings as the last part of a report.
 pub(crate) fn warnings(warnings: &[Warning]) -> Block {
-    let lines = warnings
-        .iter()
-        .map(|warning| format!("warning: {}", warning.text));
+    let lines = warnings.iter();
+    let lines = lines.map(|warning| format!("warning: {}", warning.text));
     Block::Lines(lines.collect())
 }

@@ -9,9 +9,11 @@ pub(crate) mod headline;
 pub(crate) mod lock;
 pub(crate) mod mix;
 
+pub(crate) use column::Columns;
+pub(crate) use doc::{Block, Table, render};
 pub use headline::headline;
+pub(crate) use headline::{achieved, starts, workload};
 
-use doc::{Block, render};
 use serde::Serialize;
 
 /// The format of a report.

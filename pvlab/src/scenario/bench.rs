@@ -98,10 +98,9 @@ impl BenchKind {
 impl Bench {
     /// Tasks that each of `vcpus` vCPUs needs, so that there is one for each thread.
     pub const fn tasks(self, machine: MachineKind, vcpus: usize) -> usize {
-        if machine.facts().tasks {
-            self.threads.div_ceil(vcpus)
-        } else {
-            1
+        match machine.facts().tasks {
+            true => self.threads.div_ceil(vcpus),
+            false => 1,
         }
     }
 

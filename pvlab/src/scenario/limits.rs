@@ -5,7 +5,7 @@
 
 use super::{
     Bench, BenchKind, CplChoice, Data, Length, Mix, Scenario, Simulated, SpinThreshold, Torture,
-    VmSpec, whole_ns,
+    whole_ns,
 };
 use crate::machine::lock_bytes;
 use abi::{Dispatch, LOCK_BYTES_BESIDE_DATA, MAX_TASKS};
@@ -223,9 +223,8 @@ impl Scenario {
             return Ok(());
         }
         // Everybody waits for everybody, each time.
-        let turns = whole_ns(turn)
-            .saturating_mul(self.length.iterations())
-            .saturating_mul(self.vcpus() as u64);
+        let of_each = whole_ns(turn).saturating_mul(self.length.iterations());
+        let turns = of_each.saturating_mul(self.vcpus() as u64);
         let longest = whole_ns(LONGEST_SIMULATED);
         match self.length {
             Length::Duration(time) => within("length.duration_ns", whole_ns(time), 1, longest),
@@ -263,8 +262,7 @@ impl Scenario {
             Mix::ReadShare(share) => (READ_SHARE, share.to_string()),
             Mix::Readers(readers) => (READERS, readers.to_string()),
         };
-        let read = |vm: &&VmSpec| vm.lock.kind.is_rw() && vm.lock.dispatch == Dispatch::Direct;
-        match self.vms.iter().find(|vm| !read(vm)) {
+        match self.vms.iter().find(|vm| !vm.lock.can_be_read()) {
             Some(vm) => Err(fault(field, value, format!("'{}' cannot be read", vm.lock))),
             None => Ok(()),
         }

@@ -22,6 +22,11 @@ pub struct Lock {
 }
 
 impl Lock {
+    /// Whether it has a read side that can be reached: reads are compiled in.
+    pub fn can_be_read(self) -> bool {
+        self.kind.is_rw() && self.dispatch == Dispatch::Direct
+    }
+
     /// What the lock can do and needs.
     pub const fn traits(self) -> Traits {
         self.kind.traits()

@@ -79,9 +79,8 @@ impl FromStr for SpinThreshold {
                 Err(_) => {
                     let time = humantime::parse_duration(text).map_err(|_| no())?;
                     let possible = Duration::from_nanos(1)..=Duration::from_secs(1);
-                    (possible.contains(&time))
-                        .then_some(Self::Time(time))
-                        .ok_or_else(no)
+                    let possible = possible.contains(&time).then_some(Self::Time(time));
+                    possible.ok_or_else(no)
                 }
             },
         }

@@ -72,14 +72,18 @@ impl<'de> Deserialize<'de> for WorkTime {
             return Err(serde::de::Error::custom(wrong));
         }
         // More than there can be is the most: how long it may be, limits of scenarios say.
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "not negative, and saturating"
-        )]
-        let ps = (ns * 1e3).round() as u64;
-        Ok(Self { ps })
+        Ok(Self::from_ps(whole(ns * 1e3)))
     }
+}
+
+/// The nearest number that is whole and not negative.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "casts of floats stop at the ends"
+)]
+pub(crate) fn whole(x: f64) -> u64 {
+    x.round() as u64
 }
 
 /// How the lengths of work outside the critical section are distributed.
@@ -154,10 +158,8 @@ mod tests {
         assert_eq!(workload.outside_spread, Spread::Fixed);
         assert_eq!(workload.data, Data::OwnLine);
         let again = serde_json::to_value(workload).unwrap();
-        assert_eq!(
-            (&again["critical_ns"], &again["outside_ns"]),
-            (&130.into(), &1000.into())
-        );
+        assert_eq!(again["critical_ns"], 130);
+        assert_eq!(again["outside_ns"], 1000);
         let random = Work {
             outside_spread: Spread::Exp,
             data: Data::None,

@@ -21,7 +21,6 @@ const LEAST_TAKEN: Duration = Duration::from_millis(400);
 /// With less than this many CPUs used, how much is used does not tell whether anybody is there.
 const LEAST_RATE: f64 = 0.02;
 
-/// Looks for absences.
 pub(crate) struct Absences {
     /// CPUs that the vCPUs can use at the same time; 0: nobody is to look, as time is virtual.
     cpus: f64,
@@ -31,7 +30,6 @@ pub(crate) struct Absences {
     found: Vec<Found>,
 }
 
-/// What the clocks say.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
     /// Does not go on while the host is suspended,
@@ -45,7 +43,6 @@ struct Moment {
     ticks: u64,
 }
 
-/// An absence.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
     /// How long it was, on the clock of timers, which a suspended host does not count.
@@ -143,9 +140,8 @@ impl Absences {
     pub(crate) fn recorded(&self, from: u64, khz: u64) -> Vec<Absence> {
         let of = |found: &Found| {
             let begun = found.from + found.present;
-            let measured = begun
-                .saturating_sub(from)
-                .saturating_sub(self.ticks_until(begun));
+            let absent = self.ticks_until(begun);
+            let measured = begun.saturating_sub(from).saturating_sub(absent);
             Absence {
                 at_s: measured as f64 / (khz.max(1) as f64 * 1e3),
                 ms: found.length.as_secs_f64() * 1e3,
@@ -193,17 +189,14 @@ impl Passed {
     fn absence(self, rate: f64, cpus: f64) -> Option<(Duration, Cause)> {
         // A process that is told to go on had been stopped: how often it got a CPU before does not matter.
         let rate = if self.continued { cpus } else { rate };
-        let known = rate >= LEAST_RATE;
-        let present = if known {
-            self.cpu.div_f64(rate)
-        } else {
-            self.monotonic
+        let present = match rate {
+            LEAST_RATE.. => self.cpu.div_f64(rate),
+            _ => self.monotonic,
         };
         let lost = self.monotonic.saturating_sub(present.max(TICK));
-        let (there, cause) = if self.continued {
-            (lost < LEAST || 2 * lost < self.monotonic, Cause::Stopped)
-        } else {
-            (lost < LEAST_TAKEN || present > TICK, Cause::NoCpu)
+        let (there, cause) = match self.continued {
+            true => (lost < LEAST || 2 * lost < self.monotonic, Cause::Stopped),
+            false => (lost < LEAST_TAKEN || present > TICK, Cause::NoCpu),
         };
         let lost = if there { Duration::ZERO } else { lost };
         if self.boot.saturating_sub(self.monotonic) >= LEAST {

@@ -2,18 +2,17 @@
 
 use super::RunError;
 use super::run::{POLL, Run};
-use super::snapshot::to_f64;
 use super::spinning::spinning;
 use crate::record::{Calibration, Spinning};
-use crate::scenario::Scenario;
 use abi::{Costs, phase};
 
 impl Run<'_> {
     /// Lets vCPU 0 of the first VM find out what work costs, and tells all vCPUs of all VMs. The others halt
     /// meanwhile, so that it is alone with its CPU as far as that depends on this run.
     pub(crate) async fn calibrate(&mut self) -> Result<(), RunError> {
-        if self.is_emulated()? {
-            // Nor is it known then how long a turn takes: they spin as long as Linux does.
+        if self.scenario.machine.facts().kvm && self.scenario.cpl.is_emulated()? {
+            // There is nothing to be found out that holds, and KVM's emulator does not know all that would take.
+            // vCPUs find out for themselves how long a unit takes, and spin as long as Linux does.
             return Ok(());
         }
         let first = &self.vms[0];
@@ -37,18 +36,11 @@ impl Run<'_> {
         self.calibration = found;
         Ok(())
     }
-
-    /// Whether each instruction of the guests is emulated: then there is nothing to be found out that holds, and
-    /// KVM's emulator does not know all that would take. vCPUs find out for themselves how long a unit takes.
-    fn is_emulated(&self) -> Result<bool, RunError> {
-        let Scenario { machine, cpl, .. } = self.scenario;
-        Ok(machine.facts().kvm && cpl.is_emulated()?)
-    }
 }
 
 /// As it stands in the record.
 pub(super) fn record(costs: Costs) -> Calibration {
-    let ns = |ps| to_f64(ps) / 1e3;
+    let ns = |ps: u64| ps as f64 / 1e3;
     Calibration {
         unit_ns: ns(costs.unit_ps) / 1024.0,
         look_ns: ns(costs.look_ps),

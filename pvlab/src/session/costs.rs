@@ -46,7 +46,6 @@ where
 /// What halts, kicks, yields and tasks cost.
 #[derive(Debug, Serialize)]
 pub(crate) struct Costs {
-    /// The machine.
     pub machine: MachineKind,
     /// Host CPUs of the kicker and the kicked.
     pub cpus: [usize; 2],
@@ -69,7 +68,6 @@ pub(crate) struct Costs {
     pub task_wake_to_run: Cost,
 }
 
-/// A distribution in short.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct Cost {
     /// Median, ns; `None` of no trials.

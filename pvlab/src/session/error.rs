@@ -137,76 +137,62 @@ impl Stuck {
 }
 
 fn describe(node: &QueueNode, halts: bool) -> String {
-    let mut text = if node.head {
-        "head of the queue"
-    } else {
-        "queued"
-    }
-    .to_owned();
-    if halts {
-        text += match node.state {
-            pv::RUNNING => ", spinning",
-            pv::HALTED => ", halted",
-            pv::HASHED => ", hashed",
-            pv::HASHING => ", about to be hashed",
-            _ => ", in an unknown state",
-        };
-    }
+    let place = match node.head {
+        true => "head of the queue",
+        false => "queued",
+    };
+    let state = match node.state {
+        _ if !halts => "",
+        pv::RUNNING => ", spinning",
+        pv::HALTED => ", halted",
+        pv::HASHED => ", hashed",
+        pv::HASHING => ", about to be hashed",
+        _ => ", in an unknown state",
+    };
     match node.next {
-        Some(next) => text + &format!(", before {next}"),
-        None => text + ", last",
+        Some(next) => format!("{place}{state}, before {next}"),
+        None => format!("{place}{state}, last"),
     }
 }
 
 impl fmt::Display for Stuck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let VmSpec { lock, vcpus } = self.spec;
-        let (silent_s, before) = (self.silent_for.as_secs_f64(), self.acquisitions);
-        write!(
-            f,
-            "VM {} ({lock}, {vcpus} vCPUs) has made no acquisition ",
-            self.vm
-        )?;
-        write!(
-            f,
-            "for {silent_s:.1} s, after {before} of them: it is stuck"
-        )?;
-        if self.halted > 0 && self.halted + self.ended == self.spec.vcpus {
-            let who = match self.ended {
-                0 => "all vCPUs",
-                _ => "all vCPUs that have not ended",
+        let silent_s = self.silent_for.as_secs_f64();
+        let mut lines = vec![format!(
+            "VM {} ({lock}, {vcpus} vCPUs) has made no acquisition for {silent_s:.1} s, after {} of them: it \
+             is stuck",
+            self.vm, self.acquisitions
+        )];
+        if self.halted > 0 && self.halted + self.ended == vcpus {
+            let but = match self.ended {
+                0 => "",
+                _ => " that have not ended",
             };
-            let lost = "a wake-up was lost";
-            write!(
-                f,
-                "\n  {lost}: {who} are halted and nobody is left to kick them"
-            )?;
+            lines.push(format!(
+                "a wake-up was lost: all vCPUs{but} are halted and nobody is left to kick them"
+            ));
         } else if self.halted > 0 {
-            write!(f, "\n  {} vCPUs are halted, the others run", self.halted)?;
+            lines.push(format!("{} vCPUs are halted, the others run", self.halted));
         }
-        let violations = self.violations;
-        if violations > 0 {
-            write!(f, "\n  mutual exclusion was broken {violations} times")?;
+        if self.violations > 0 {
+            lines.push(format!(
+                "mutual exclusion was broken {} times",
+                self.violations
+            ));
         }
         if self.locks.is_empty() {
-            write!(f, "\n  all locks are free")?;
+            lines.push("all locks are free".to_owned());
         }
-        for line in self.locks.iter().take(SHOWN) {
-            write!(f, "\n  {line}")?;
-        }
-        let halts = self.spec.lock.traits().halts;
+        lines.extend(self.locks.iter().take(SHOWN).cloned());
         for (vcpu, (state, nodes)) in self.vcpus.iter().enumerate().take(SHOWN) {
-            write!(f, "\n  vCPU {vcpu}: ")?;
-            for node in nodes {
-                write!(f, "{}; ", describe(node, halts))?;
-            }
-            f.write_str(state)?;
+            let nodes = nodes
+                .iter()
+                .map(|node| describe(node, lock.traits().halts) + "; ");
+            lines.push(format!("vCPU {vcpu}: {}{state}", nodes.collect::<String>()));
         }
         let more = self.locks.len().max(self.vcpus.len()).saturating_sub(SHOWN);
-        if more > 0 {
-            write!(f, "\n  ({more} more not shown)")
-        } else {
-            Ok(())
-        }
+        lines.extend((more > 0).then(|| format!("({more} more not shown)")));
+        f.write_str(&lines.join("\n  "))
     }
 }

@@ -3,11 +3,12 @@
 
 use super::absence::Absences;
 use super::counted::Counted;
-use super::snapshot::{VmSnapshot, to_f64};
+use super::snapshot::VmSnapshot;
 use super::vms::{Watched, seconds};
 use super::{Interval, IntervalVm, LiveVm, Observer};
 use crate::machine::RunningVm;
 use crate::record::Record;
+use crate::scenario::whole;
 use abi::{Counter, VcpuArea};
 use host::region::RegionError;
 use pvlock::LockEvent;
@@ -24,7 +25,8 @@ pub(super) struct Intervals {
     /// What each vCPU of each VM had counted at the start; empty if they say so themselves
     /// ([`VcpuArea::begun`]).
     from: Vec<Vec<Counted>>,
-    told: Vec<IntervalVm>,
+    /// What each VM had done by the last, by [`Counter::index`].
+    told: Vec<Vec<u64>>,
 }
 
 impl Intervals {
@@ -38,7 +40,7 @@ impl Intervals {
             last: start,
             absent: 0,
             from: counted.collect(),
-            told: vec![IntervalVm::default(); from.len()],
+            told: vec![vec![0; Counter::COUNT]; from.len()],
         }
     }
 
@@ -69,13 +71,8 @@ impl Intervals {
         machine: &dyn RunningVm,
         observer: &mut dyn Observer,
     ) {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "2^53 ticks are weeks"
-        )]
-        let length = (record.measured_s * to_f64(machine.khz()) * 1e3).round() as u64;
-        let whole = (record.vms.iter()).map(|vm| IntervalVm::of(|counter| vm.whole(counter)));
+        let length = whole(record.measured_s * machine.khz() as f64 * 1e3);
+        let whole = (record.vms.iter()).map(|vm| Counter::all().map(|c| vm.whole(c)).collect());
         let absent = absences.ticks_until(u64::MAX);
         let end = (self.start + length + absent).max(self.last);
         // It is over in any case.
@@ -86,7 +83,7 @@ impl Intervals {
     fn turn(
         &mut self,
         (at, absent): (u64, u64),
-        so_far: Vec<IntervalVm>,
+        so_far: Vec<Vec<u64>>,
         live: Vec<Option<LiveVm>>,
         machine: &dyn RunningVm,
     ) -> Interval {
@@ -98,7 +95,7 @@ impl Intervals {
             at_s: measured(self.start, absent),
             length_s: measured(self.last, lost),
             without_cpu_s: seconds(lost, machine),
-            vms: vms.map(|(now, told)| now.since(told)).collect(),
+            vms: Vec::from_iter(vms.map(|(now, told)| IntervalVm::between(told, now))),
             live,
         };
         self.last = at;
@@ -109,7 +106,8 @@ impl Intervals {
 }
 
 impl IntervalVm {
-    fn of(count: impl Fn(Counter) -> u64) -> Self {
+    fn between(from: &[u64], to: &[u64]) -> Self {
+        let count = |counter: Counter| to[counter.index()].saturating_sub(from[counter.index()]);
         Self {
             acquisitions: count(Counter::Acquisitions),
             contended: count(Counter::Lock(LockEvent::Contended)),
@@ -118,20 +116,10 @@ impl IntervalVm {
             spurious: count(Counter::Lock(LockEvent::PvSpuriousWakeup)),
         }
     }
-
-    fn since(&self, earlier: &Self) -> Self {
-        Self {
-            acquisitions: self.acquisitions.saturating_sub(earlier.acquisitions),
-            contended: self.contended.saturating_sub(earlier.contended),
-            halts: self.halts.saturating_sub(earlier.halts),
-            kicks: self.kicks.saturating_sub(earlier.kicks),
-            spurious: self.spurious.saturating_sub(earlier.spurious),
-        }
-    }
 }
 
 /// What a VM has done since its vCPUs had counted what is in `from`, or since they began.
-fn so_far(vm: &dyn RunningVm, from: Option<&[Counted]>) -> Result<IntervalVm, RegionError> {
+fn so_far(vm: &dyn RunningVm, from: Option<&[Counted]>) -> Result<Vec<u64>, RegionError> {
     let region = vm.region();
     let mut sums = vec![0; Counter::COUNT];
     for vcpu in 0..region.layout().vcpus() {
@@ -148,5 +136,5 @@ fn so_far(vm: &dyn RunningVm, from: Option<&[Counted]>) -> Result<IntervalVm, Re
             sums.iter_mut().zip(done).for_each(|(sum, n)| *sum += n);
         }
     }
-    Ok(IntervalVm::of(|counter| sums[counter.index()]))
+    Ok(sums)
 }

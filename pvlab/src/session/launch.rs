@@ -2,9 +2,7 @@
 
 use super::weights;
 use crate::machine::{self, MachineError, Plan, Started};
-use crate::scenario::{
-    Bench, Mix, Scenario, SpinThreshold, Spread, Torture, VmSpec, Whom, whole_ns,
-};
+use crate::scenario::{Mix, Scenario, SpinThreshold, Spread, VmSpec, Whom, whole, whole_ns};
 use abi::{Params, Workload, flags, preempt};
 
 /// Starts the VMs of the scenario. `trace_records` is the size of each vCPU's trace ring, 0 for no
@@ -97,40 +95,25 @@ fn params(scenario: &Scenario, spec: VmSpec, trace_records: usize) -> Params {
         ..Params::default()
     };
     match (scenario.torture, scenario.bench) {
-        (Some(torture), _) => torture_params(torture, params),
-        (None, Some(bench)) => bench_params(bench, scenario, params),
+        (Some(torture), _) => Params {
+            workload: Workload::Torture as u64,
+            long_hold_ns: whole_ns(torture.long_hold),
+            nested_locks: torture.nested_locks as u64,
+            acquire_limit_ns: whole_ns(torture.acquire_limit),
+            ..params
+        },
+        (None, Some(bench)) => Params {
+            workload: bench.workload.workload() as u64,
+            threads: bench.threads as u64,
+            tasks: bench.tasks(scenario.machine, spec.vcpus) as u64,
+            pauses: bench.pauses,
+            ..params
+        },
         (None, None) => params,
-    }
-}
-
-fn bench_params(bench: Bench, scenario: &Scenario, params: Params) -> Params {
-    let vcpus = usize::try_from(params.vcpus).unwrap_or(1);
-    Params {
-        workload: bench.workload.workload() as u64,
-        threads: bench.threads as u64,
-        tasks: bench.tasks(scenario.machine, vcpus) as u64,
-        pauses: bench.pauses,
-        ..params
-    }
-}
-
-fn torture_params(torture: Torture, params: Params) -> Params {
-    Params {
-        workload: Workload::Torture as u64,
-        long_hold_ns: whole_ns(torture.long_hold),
-        nested_locks: torture.nested_locks as u64,
-        acquire_limit_ns: whole_ns(torture.acquire_limit),
-        ..params
     }
 }
 
 /// A share from 0 to 1 as a multiple of 2^-32.
 fn share_of_2_32(share: f64) -> u64 {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "from 0 to 2^32"
-    )]
-    let share = (share.clamp(0.0, 1.0) * 2f64.powi(32)).round() as u64;
-    share
+    whole(share.clamp(0.0, 1.0) * 2f64.powi(32))
 }

@@ -19,7 +19,6 @@ pub(super) struct Live {
     vcpus: Option<Vec<Seen>>,
 }
 
-/// What is seen of a vCPU.
 struct Seen {
     vm: usize,
     number: usize,

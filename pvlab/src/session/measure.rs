@@ -4,8 +4,7 @@ use super::calibration;
 use super::intervals::Intervals;
 use super::live::{LOOK_EVERY, Live};
 use super::run::Run;
-use super::snapshot;
-use super::snapshot::{VmSnapshot, ns, to_f64};
+use super::snapshot::{self, VmSnapshot, ns};
 use super::surroundings::Counts;
 use super::timers::{Due, Timers};
 use super::vms::{Watched, seconds};
@@ -80,16 +79,14 @@ impl Run<'_> {
                     if duration.is_some_and(|all| begun.elapsed() + AT_ONCE >= all) {
                         continue;
                     }
-                    let seen = live
-                        .as_mut()
-                        .map(|live| (0..self.vms.len()).map(|vm| live.take(vm)).collect());
+                    let mut seen = Vec::new();
+                    if let Some(live) = &mut live {
+                        seen.extend((0..self.vms.len()).map(|vm| live.take(vm)));
+                    }
                     timers.postpone(self.notice_absence());
-                    let seen = seen.unwrap_or_default();
-                    if reporter
-                        .report(&self.vms, &self.absences, seen, observer)?
-                        .is_break()
-                    {
-                        return Ok(ControlFlow::Break(()));
+                    let flow = reporter.report(&self.vms, &self.absences, seen, observer)?;
+                    if flow.is_break() {
+                        return Ok(flow);
                     }
                 }
                 Due::Tick(LIVE) => {
@@ -171,19 +168,11 @@ impl Run<'_> {
         }
 
         let mut vms = Vec::new();
-        for (i, vm) in self.vms.iter().enumerate() {
+        for ((i, vm), threads) in self.vms.iter().enumerate().zip(threads) {
             let pair = (&from[i], &to[i]);
-            let spec = self.scenario.vms[i];
-            let record = snapshot::vm_record(
-                self.scenario,
-                spec,
-                &*vm.machine,
-                pair,
-                vm.first,
-                self.calibration,
-            )?;
+            let record = snapshot::vm_record(self.scenario, i, vm, pair, self.calibration)?;
             vms.push(VmRecord {
-                threads: std::mem::take(&mut threads[i]),
+                threads,
                 spinning: self.spinning[i],
                 ..record
             });
@@ -254,7 +243,7 @@ impl Run<'_> {
                 let at = vm.machine.region().vcpu_word(vcpu, field)?;
                 if at > 0 {
                     let ticks = at.saturating_sub(vm.launched);
-                    first = first.min(to_f64(ns(ticks, vm.machine.khz())) / 1e6);
+                    first = first.min(ns(ticks, vm.machine.khz()) as f64 / 1e6);
                 }
             }
         }

@@ -19,7 +19,6 @@ use tokio::time::{Instant, sleep};
 /// How often to look whether vCPUs are prepared, or done.
 pub(crate) const POLL: Duration = Duration::from_micros(500);
 
-/// A run under way.
 pub(crate) struct Run<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(super) launched: Instant,

@@ -1,10 +1,10 @@
 //! The state of all vCPUs at one moment. A measurement is the difference of two.
 
 use super::counted::{Counted, Kinds};
-use super::vms::seconds;
+use super::vms::{Watched, seconds};
 use crate::machine::RunningVm;
 use crate::record::{ExclusionCheck, VcpuRecord, VmRecord};
-use crate::scenario::{Scenario, VmSpec, whole_ns};
+use crate::scenario::{Scenario, whole_ns};
 use abi::hist::bucket_values;
 use abi::{Costs, Counter, Data, Sampled, VcpuArea, VcpuState};
 use host::Region;
@@ -14,7 +14,6 @@ use std::collections::BTreeMap;
 use std::mem::offset_of;
 use std::ops::{Range, RangeInclusive};
 
-/// One VM at one moment.
 pub(super) struct VmSnapshot {
     /// On the VM's clock.
     pub(super) at: u64,
@@ -76,7 +75,6 @@ pub(super) fn marks(vm: &dyn RunningVm, mark: usize) -> Result<Marks, RegionErro
     vcpus.map(|vcpu| Counted::at(vm, vcpu, mark)).collect()
 }
 
-/// Numbers by their names.
 type Named = BTreeMap<String, u64>;
 
 fn difference(later: &Named, earlier: &Named) -> Named {
@@ -122,15 +120,15 @@ fn vcpu_record(
     }
 }
 
-/// What a VM did between two snapshots; `vm` has stopped by now.
+/// What VM `number` did between two snapshots; it has stopped by now.
 pub(super) fn vm_record(
     scenario: &Scenario,
-    spec: VmSpec,
-    vm: &dyn RunningVm,
+    number: usize,
+    watched: &Watched,
     (from, to): (&VmSnapshot, &VmSnapshot),
-    first: usize,
     calibration: Option<Costs>,
 ) -> Result<VmRecord, RegionError> {
+    let vm = &*watched.machine;
     let khz = vm.khz();
     let count = vm.region().layout().vcpus();
     let mut vcpus = (from.vcpus.iter().zip(&to.vcpus))
@@ -139,7 +137,7 @@ pub(super) fn vm_record(
             Ok(VcpuRecord {
                 critical_ns: achieved(vm, vcpu..vcpu + 1, CRITICAL)?,
                 outside_ns: achieved(vm, vcpu..vcpu + 1, OUTSIDE)?,
-                ..vcpu_record(scenario, khz, pair, first + vcpu)
+                ..vcpu_record(scenario, khz, pair, watched.first + vcpu)
             })
         })
         .collect::<Result<Vec<_>, RegionError>>()?;
@@ -149,12 +147,12 @@ pub(super) fn vm_record(
         _ => until_the_first_was_done(scenario, vm, (from, to), &mut vcpus)?,
     };
     Ok(VmRecord {
-        lock: spec.lock.name(),
+        lock: scenario.vms[number].lock.name(),
         exclusion: exclusion(scenario, vm)?,
         critical_ns: achieved(vm, 0..count, CRITICAL)?,
         outside_ns: achieved(vm, 0..count, OUTSIDE)?,
         probe_ns: (calibration.filter(|_| scenario.latency))
-            .map(|costs| to_f64(costs.probe_ps) / 1024.0 / 1e3),
+            .map(|costs| costs.probe_ps as f64 / 1024.0 / 1e3),
         most_used_lock: most_used_lock(vm.region())?,
         preempted_reported: vm.region().preempted_is_reported()?,
         clock_khz: khz,
@@ -208,9 +206,9 @@ pub(crate) fn entries(region: &Region) -> Result<Vec<u64>, RegionError> {
 /// The share of the most used lock in what the locks have counted.
 fn most_used_lock(region: &Region) -> Result<Option<f64>, RegionError> {
     let entries = entries(region)?;
-    let (most, all) = (entries.iter().max(), entries.iter().sum());
+    let (most, all) = (entries.iter().max(), entries.iter().sum::<u64>());
     let most = most.filter(|_| entries.len() > 1 && all > 0);
-    Ok(most.map(|&most| to_f64(most) / to_f64(all)))
+    Ok(most.map(|&most| most as f64 / all as f64))
 }
 
 /// The check of mutual exclusion. All vCPUs have stopped.
@@ -260,7 +258,7 @@ fn achieved(
         ticks += word(offset_of!(Sampled, ticks))?;
     }
     if count > 0 {
-        return Ok(Some(to_f64(ticks) / to_f64(count) * 1e6 / to_f64(vm.khz())));
+        return Ok(Some(ticks as f64 / count as f64 * 1e6 / vm.khz() as f64));
     }
     median_ns(vm, vcpus, hist)
 }
@@ -278,8 +276,8 @@ fn median_ns(
         sums.iter_mut().zip(counts).for_each(|(sum, n)| *sum += n);
     }
     Ok(percentile(&sums, 50).map(|values| {
-        let middle = (to_f64(*values.start()) + to_f64(*values.end())) / 2.0;
-        middle * 1e6 / to_f64(vm.khz())
+        let middle = (*values.start() as f64 + *values.end() as f64) / 2.0;
+        middle * 1e6 / vm.khz() as f64
     }))
 }
 
@@ -297,9 +295,4 @@ pub(super) fn percentile(buckets: &[u64], percent: u64) -> Option<RangeInclusive
 /// Ticks at `khz` in ns.
 pub(crate) fn ns(ticks: u64, khz: u64) -> u64 {
     u64::try_from(u128::from(ticks) * 1_000_000 / u128::from(khz.max(1))).unwrap_or(u64::MAX)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "2^53 ticks are weeks")]
-pub(super) fn to_f64(n: u64) -> f64 {
-    n as f64
 }

@@ -2,10 +2,9 @@
 
 use super::RunError;
 use super::costs::{CostError, costs};
-use super::snapshot::to_f64;
-use crate::machine::{self, MachineKind};
+use crate::machine::{self, MachineError, MachineKind};
 use crate::record::Spinning;
-use crate::scenario::{Scenario, SpinThreshold};
+use crate::scenario::{Scenario, SpinThreshold, whole_ns};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -21,30 +20,29 @@ pub(crate) fn spin_times(scenario: &Scenario) -> Result<SpinTimes, RunError> {
         SpinThreshold::Time(time) => Ok(Some(time)),
         SpinThreshold::Auto => halt(scenario).map(Some),
     };
-    let each = scenario.vms.iter();
-    each.map(|vm| match vm.lock.halts_while_spinning() {
-        true => of(scenario.spin_threshold.of(vm.lock)),
-        false => Ok(None),
-    })
-    .collect()
+    let each = scenario
+        .vms
+        .iter()
+        .map(|vm| match vm.lock.halts_while_spinning() {
+            true => of(scenario.spin_threshold.of(vm.lock)),
+            false => Ok(None),
+        });
+    each.collect()
 }
 
 /// How long a halt takes that a kick ends: of a simulated machine as it is defined, else as it is measured, once
 /// on each pair of CPUs, from one to the other.
 fn halt(scenario: &Scenario) -> Result<Duration, RunError> {
     if let Some(simulated) = &scenario.simulated {
-        let costs = machine::spec(simulated)
-            .map_err(|e| RunError::Machine(e.into()))?
-            .costs;
+        let costs = (machine::spec(simulated).map_err(MachineError::from)?).costs;
         let ns = costs.exit_ns + costs.entry_ns + costs.kick_ns + costs.wake_ns + costs.switch_ns;
         return Ok(Duration::from_secs_f64(ns / 1e9));
     }
     static MEASURED: Mutex<BTreeMap<(&str, [usize; 2]), Duration>> = Mutex::new(BTreeMap::new());
     let cpus = [0, 1].map(|i| scenario.cpus[i % scenario.cpus.len()]);
     let key = (scenario.machine.name(), cpus);
-    let mut measured = MEASURED
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let measured = MEASURED.lock();
+    let mut measured = measured.unwrap_or_else(std::sync::PoisonError::into_inner);
     if let Some(&halt) = measured.get(&key) {
         return Ok(halt);
     }
@@ -67,7 +65,7 @@ fn measure(machine: MachineKind, cpus: [usize; 2]) -> Result<Duration, RunError>
 pub(super) fn spinning(time: Duration, turn_ps: u64) -> Spinning {
     let turns = time.as_nanos() * 1000 * 1024 / u128::from(turn_ps.max(1));
     Spinning {
-        time_ns: to_f64(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
+        time_ns: whole_ns(time) as f64,
         turns: u32::try_from(turns).unwrap_or(u32::MAX).max(1),
     }
 }

@@ -17,7 +17,6 @@ pub(crate) struct Timers<const N: usize> {
     over: bool,
 }
 
-/// What is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     End,

@@ -3,7 +3,6 @@
 use super::RunError;
 use super::absence::ticks;
 use super::run::POLL;
-use super::snapshot::to_f64;
 use crate::machine::{MachineError, RunningVm, Started};
 use abi::{VcpuArea, VcpuState};
 use host::Notice;
@@ -25,7 +24,6 @@ pub(crate) struct Watched {
     pub(crate) last_progress: Instant,
 }
 
-/// All VMs of a run.
 pub(crate) struct Vms(Vec<Watched>);
 
 impl Deref for Vms {
@@ -43,7 +41,6 @@ impl DerefMut for Vms {
 }
 
 impl Vms {
-    /// Those that were started at `launched`.
     pub(super) fn new(launched: Instant, started: Vec<Started>) -> Self {
         let mut vms = Vec::new();
         let mut first = 0;
@@ -137,7 +134,6 @@ pub(super) fn all<T>(
 }
 
 impl Watched {
-    /// The numbers of its vCPUs.
     pub(super) fn vcpus(&self) -> Range<usize> {
         0..self.machine.region().layout().vcpus()
     }
@@ -163,5 +159,5 @@ impl Watched {
 }
 
 pub(super) fn seconds(ticks: u64, machine: &dyn RunningVm) -> f64 {
-    to_f64(ticks) / (to_f64(machine.khz()) * 1e3)
+    ticks as f64 / (machine.khz() as f64 * 1e3)
 }

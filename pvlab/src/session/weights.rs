@@ -1,5 +1,6 @@
 //! How often each lock is chosen: Zipf weights, as a table from which a guest draws in constant time.
 
+use crate::scenario::whole;
 use abi::Alias;
 
 /// The alias table of a Zipf distribution over `locks` locks: lock i (from 0) is chosen in proportion
@@ -41,13 +42,7 @@ fn number(lock: usize) -> u32 {
 
 /// A share below 1 as a multiple of 2^-32.
 fn of_2_32(share: f64) -> u32 {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "from 0 to 2^32 - 1, and casts of floats stop at the ends"
-    )]
-    let share = (share * 2f64.powi(32)) as u32;
-    share
+    u32::try_from(whole((share * 2f64.powi(32)).floor())).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use super::Place;
 use super::fit::Pairs;
 use super::spool::{Source, Spool, SpoolError};
 use crate::machine::{RunningVm, Switches};
+use abi::Switch;
 use host::region::RegionError;
 use host::switches::SwitchError;
 use std::io;
@@ -119,21 +120,18 @@ impl Collector {
         self.longest_injection_ns = longest_injection_ns;
         self.pair(vms);
         for vm in vms {
-            let count = vm.region().layout().vcpus();
-            let switches = (0..count).map(|vcpu| {
+            let switches = (0..vm.region().layout().vcpus()).map(|vcpu| {
+                let recorder = vm.record_switches(vcpu)?;
                 // The first refusal is told; the others will have the same reason.
-                match vm.record_switches(vcpu)? {
-                    Ok(recorder) => Some(recorder),
-                    Err(e) => {
-                        self.no_switches.get_or_insert_with(|| why_no_switches(&e));
-                        None
-                    }
-                }
+                let refused = |e| {
+                    let why = self.no_switches.get_or_insert_with(|| why_no_switches(&e));
+                    why.len()
+                };
+                recorder.map_err(refused).ok()
             });
-            let switches = switches.collect();
             self.vms.push(Traced {
+                switches: switches.collect(),
                 tsc_offset: vm.tsc_offset(),
-                switches,
                 dropped: 0,
             });
         }
@@ -175,9 +173,8 @@ impl Collector {
                 let place = Place { vm: number, vcpu };
                 let mut words = Vec::new();
                 if let Some(recorder) = recorder {
-                    self.lost_switches += recorder.drain(&mut |switch| {
-                        words.extend(switch.words());
-                    });
+                    let mut keep = |switch: Switch| words.extend(switch.words());
+                    self.lost_switches += recorder.drain(&mut keep);
                 }
                 self.spool.append_words(Source::Switches, place, &words)?;
                 words.clear();
@@ -187,15 +184,13 @@ impl Collector {
                 }
                 self.spool.append_words(Source::Host, place, &words)?;
                 self.spool.append(Source::Guest, place, |file| {
-                    vm.region()
-                        .drain_trace(usize::from(vcpu), file)
-                        .map(|_| ())
-                        .map_err(CollectError::from)
+                    let drained = vm.region().drain_trace(usize::from(vcpu), file);
+                    drained.map(|_| ()).map_err(CollectError::from)
                 })?;
             }
         }
-        self.spool
-            .append_words(Source::Cut, Place { vm: 0, vcpu: 0 }, &[cut])?;
+        let anywhere = Place { vm: 0, vcpu: 0 };
+        self.spool.append_words(Source::Cut, anywhere, &[cut])?;
         self.ended = now(vms);
         Ok(())
     }

@@ -5,6 +5,7 @@
 //! other, and the distance of the pairs from the line says how well.
 
 use super::header::ClockFit;
+use crate::scenario::whole;
 
 /// Pairs kept. When there are more, every other one is dropped and only every other kept from then on.
 const MOST_PAIRS: usize = 4096;
@@ -51,17 +52,11 @@ impl Pairs {
     pub fn fit(&self) -> Option<Fit> {
         let &(tsc, raw_ns) = self.pairs.first()?;
         // Differences are small enough for f64 to be exact.
-        let points = || {
-            self.pairs
-                .iter()
-                .map(|&(t, ns)| (t.wrapping_sub(tsc) as f64, (ns - raw_ns) as f64))
-        };
+        let point = |&(t, ns): &(u64, u64)| (t.wrapping_sub(tsc) as f64, (ns - raw_ns) as f64);
+        let points = || self.pairs.iter().map(point);
         let n = self.pairs.len() as f64;
-        let mean = |sum: f64| sum / n;
-        let (mean_x, mean_y) = (
-            mean(points().map(|p| p.0).sum()),
-            mean(points().map(|p| p.1).sum()),
-        );
+        let mean_x = points().map(|p| p.0).sum::<f64>() / n;
+        let mean_y = points().map(|p| p.1).sum::<f64>() / n;
         let variance: f64 = points().map(|(x, _)| (x - mean_x) * (x - mean_x)).sum();
         if variance <= 0.0 {
             return None;
@@ -69,9 +64,8 @@ impl Pairs {
         let covariance: f64 = points().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
         let ns_per_tick = covariance / variance;
         let intercept = mean_y - ns_per_tick * mean_x;
-        let residual_ns = points()
-            .map(|(x, y)| (y - intercept - ns_per_tick * x).abs())
-            .fold(0.0, f64::max);
+        let distances = points().map(|(x, y)| (y - intercept - ns_per_tick * x).abs());
+        let residual_ns = distances.fold(0.0, f64::max);
         Some(Fit {
             tsc,
             raw_ns,
@@ -86,20 +80,12 @@ impl Fit {
     /// CLOCK_MONOTONIC_RAW when the TSC was at `ticks`, ns. May be before the first pair.
     #[inline]
     pub fn raw_ns(&self, ticks: u64) -> u64 {
-        #[expect(
-            clippy::cast_precision_loss,
-            clippy::cast_possible_wrap,
-            reason = "hours fit"
-        )]
+        #[expect(clippy::cast_possible_wrap, reason = "hours fit")]
         let x = ticks.wrapping_sub(self.tsc) as i64 as f64;
         // Rounded by way of a positive number: f64::round() is a library call on baseline x86-64, and
         // this is done for each event.
         const POSITIVE: i64 = 1 << 50;
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_precision_loss,
-            reason = "days fit"
-        )]
+        #[expect(clippy::cast_possible_truncation, reason = "days fit")]
         let ns = (self.intercept + self.ns_per_tick * x + 0.5 + POSITIVE as f64) as i64 - POSITIVE;
         self.raw_ns.saturating_add_signed(ns)
     }
@@ -107,21 +93,12 @@ impl Fit {
     /// The fit in the form of trace files, for a trace that began at `tsc_start`.
     pub fn header(&self, tsc_start: u64) -> ClockFit {
         ClockFit {
-            khz: positive(1e6 / self.ns_per_tick),
+            khz: whole(1e6 / self.ns_per_tick),
             tsc_start,
             monotonic_raw_start_ns: self.raw_ns(tsc_start),
-            residual_ns: positive(self.residual_ns.ceil()),
+            residual_ns: whole(self.residual_ns.ceil()),
         }
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "saturates"
-)]
-fn positive(x: f64) -> u64 {
-    x.round() as u64
 }
 
 #[cfg(test)]
@@ -143,10 +120,8 @@ mod tests {
         assert_eq!(fit.raw_ns(start), 7_000_500_000);
         assert_eq!(fit.raw_ns((1 << 50) - 2_400), 7_000_000_000 - 1_000);
         let header = fit.header(start);
-        assert_eq!(
-            (header.khz, header.monotonic_raw_start_ns),
-            (2_400_000, 7_000_500_000)
-        );
+        assert_eq!(header.khz, 2_400_000);
+        assert_eq!(header.monotonic_raw_start_ns, 7_000_500_000);
     }
 
     #[test]

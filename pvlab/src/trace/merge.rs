@@ -216,18 +216,16 @@ struct Streams {
 impl Streams {
     fn of(&mut self, source: Source, place: Place) -> &mut Stream {
         let streams = &mut self.streams;
-        let number = *self
-            .numbers
-            .entry((source as u8, place))
-            .or_insert_with(|| {
-                streams.push(Stream {
-                    place,
-                    waiting: VecDeque::new(),
-                    clock: Clock::default(),
-                    before: None,
-                });
-                streams.len() - 1
+        let number = self.numbers.entry((source as u8, place));
+        let number = *number.or_insert_with(|| {
+            streams.push(Stream {
+                place,
+                waiting: VecDeque::new(),
+                clock: Clock::default(),
+                before: None,
             });
+            streams.len() - 1
+        });
         &mut streams[number]
     }
 

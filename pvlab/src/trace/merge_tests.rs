@@ -7,31 +7,18 @@ use pvlock::TraceEvent;
 /// A collector with a clock of 1 GHz whose trace began at tick 1,000,000 and ended a second later.
 fn collector(offsets: &[u64]) -> Collector {
     let mut collector = Collector::new(16, []).unwrap();
-    for i in 0..10u64 {
-        collector
-            .pairs
-            .add((i * 1_000_000_000, 5_000_000_000 + i * 1_000_000_000));
-    }
+    let seconds = (0..10).map(|s| s * 1_000_000_000);
+    seconds.for_each(|ns| collector.pairs.add((ns, 5_000_000_000 + ns)));
     collector.began = 1_000_000;
     collector.ended = 1_001_000_000;
-    collector.vms = offsets
-        .iter()
-        .map(|&offset| Traced::without_switches(offset))
-        .collect();
+    let vms = offsets.iter().copied();
+    collector.vms = vms.map(Traced::without_switches).collect();
     collector
 }
 
-fn place(vm: u16, vcpu: u16) -> Place {
-    Place { vm, vcpu }
-}
-
 fn event(delta: u32, step: TraceEvent) -> u64 {
-    Entry::Event {
-        delta,
-        lock: 7,
-        event: step,
-    }
-    .encode()
+    let (lock, event) = (7, step);
+    Entry::Event { delta, lock, event }.encode()
 }
 
 fn note(ticks: u64, step: HostStep) -> [u64; 3] {
@@ -50,16 +37,13 @@ fn raw(ns: u64) -> u64 {
 
 impl Collector {
     fn spool(&mut self, source: Source, (vm, vcpu): (u16, u16), words: &[u64]) {
-        self.spool
-            .append_words(source, place(vm, vcpu), words)
-            .unwrap();
+        let place = Place { vm, vcpu };
+        self.spool.append_words(source, place, words).unwrap();
     }
 }
 
 /// What an event of the merged trace says: when, whose, and what.
-fn said(event: &Event) -> (u64, (u16, u16), What) {
-    (event.at, (event.place.vm, event.place.vcpu), event.what)
-}
+type Said = (u64, (u16, u16), What);
 
 fn step(step: TraceEvent) -> What {
     What::Lock { lock: 7, step }
@@ -69,15 +53,14 @@ fn switched(cpu: u16, kind: SwitchKind) -> What {
     What::Switch { cpu, kind }
 }
 
-fn merge(mut collector: Collector) -> (Vec<Event>, Merged) {
+fn merge(mut collector: Collector) -> (Vec<Said>, Merged) {
     let mut events = Vec::new();
-    let merged = collector
-        .merge(|event| {
-            events.push(*event);
-            Ok::<_, CollectError>(())
-        })
-        .unwrap();
-    (events, merged)
+    let merged = collector.merge(|event| {
+        let Place { vm, vcpu } = event.place;
+        events.push((event.at, (vm, vcpu), event.what));
+        Ok::<_, CollectError>(())
+    });
+    (events, merged.unwrap())
 }
 
 #[test]
@@ -86,51 +69,30 @@ fn sources_and_vms_with_clocks_of_their_own_come_out_in_order() {
     // VM 1's clock is ahead; times in records are multiples of 64.
     let start = Entry::Time(1_000_000 & !63).encode();
     let residue = 1_000_000 & 63;
-    collector.spool(
-        Source::Guest,
-        (0, 0),
-        &[
-            start,
-            event(residue + 100, TraceEvent::Start),
-            event(300, TraceEvent::Release),
-        ],
-    );
+    let start = [start, event(residue + 100, TraceEvent::Start)];
+    let release = event(300, TraceEvent::Release);
+    collector.spool(Source::Guest, (0, 0), &[&start[..], &[release]].concat());
     let ahead = Entry::Time((1 << 40) + 1_000_000 - u64::from(residue)).encode();
-    collector.spool(
-        Source::Guest,
-        (1, 2),
-        &[ahead, event(residue + 250, TraceEvent::Head)],
-    );
-    collector.spool(
-        Source::Host,
-        (0, 0),
-        &note(1_000_200, HostStep::Exit(ExitReason::Halt)),
-    );
-    collector.spool(
-        Source::Switches,
-        (0, 0),
-        &[
-            switch(raw(150), 1, SwitchKind::OutPreempted),
-            switch(raw(350), 0, SwitchKind::In),
-        ]
-        .concat(),
-    );
+    let head = event(residue + 250, TraceEvent::Head);
+    collector.spool(Source::Guest, (1, 2), &[ahead, head]);
+    let halt = note(1_000_200, HostStep::Exit(ExitReason::Halt));
+    collector.spool(Source::Host, (0, 0), &halt);
+    let out = switch(raw(150), 1, SwitchKind::OutPreempted);
+    let switches = [out, switch(raw(350), 0, SwitchKind::In)];
+    collector.spool(Source::Switches, (0, 0), &switches.concat());
     let (events, merged) = merge(collector);
-    assert_eq!(
-        events.iter().map(said).collect::<Vec<_>>(),
-        [
-            (100, (0, 0), step(TraceEvent::Start)),
-            (150, (0, 0), switched(1, SwitchKind::OutPreempted)),
-            (200, (0, 0), What::Host(HostStep::Exit(ExitReason::Halt))),
-            (250, (1, 2), step(TraceEvent::Head)),
-            (350, (0, 0), switched(0, SwitchKind::In)),
-            (400, (0, 0), step(TraceEvent::Release)),
-        ]
-    );
-    assert_eq!(
-        (merged.events, merged.late, merged.end_ns),
-        (6, 0, 1_000_000_000)
-    );
+    let said = [
+        (100, (0, 0), step(TraceEvent::Start)),
+        (150, (0, 0), switched(1, SwitchKind::OutPreempted)),
+        (200, (0, 0), What::Host(HostStep::Exit(ExitReason::Halt))),
+        (250, (1, 2), step(TraceEvent::Head)),
+        (350, (0, 0), switched(0, SwitchKind::In)),
+        (400, (0, 0), step(TraceEvent::Release)),
+    ];
+    assert_eq!(events, said);
+    assert_eq!(merged.events, 6);
+    assert_eq!(merged.late, 0);
+    assert_eq!(merged.end_ns, 1_000_000_000);
 }
 
 #[test]
@@ -147,14 +109,12 @@ fn the_state_before_the_trace_is_its_first_event() {
     // Blocked before, and for the whole trace.
     collector.spool(Source::Host, (0, 1), &note(999_000, HostStep::Blocked));
     let (events, _) = merge(collector);
-    assert_eq!(
-        events.iter().map(said).collect::<Vec<_>>(),
-        [
-            (0, (0, 0), switched(0, SwitchKind::OutPreempted)),
-            (0, (0, 1), What::Host(HostStep::Blocked)),
-            (70, (0, 0), switched(0, SwitchKind::In)),
-        ]
-    );
+    let said = [
+        (0, (0, 0), switched(0, SwitchKind::OutPreempted)),
+        (0, (0, 1), What::Host(HostStep::Blocked)),
+        (70, (0, 0), switched(0, SwitchKind::In)),
+    ];
+    assert_eq!(events, said);
 }
 
 #[test]
@@ -173,11 +133,9 @@ fn a_record_published_late_still_finds_its_place() {
     cut(&mut collector, 180_000_000);
     collector.spool(Source::Host, (0, 2), &host(1_000_000));
     let (events, merged) = merge(collector);
-    let seen: Vec<_> = events
-        .iter()
-        .map(|e| (e.at / 1_000_000, e.place.vcpu))
-        .collect();
-    assert_eq!(seen, [(20, 1), (40, 0), (70, 0), (70, 2)]);
+    let seen = |&(at, (_, vcpu), _): &Said| (at / 1_000_000, vcpu);
+    let seen = events.iter().map(seen);
+    assert!(seen.eq([(20, 1), (40, 0), (70, 0), (70, 2)]), "{events:?}");
     assert_eq!(merged.late, 1);
 }
 
@@ -194,6 +152,6 @@ fn gaps_and_words_that_are_no_records_are_counted() {
     collector.spool(Source::Guest, (0, 0), &words);
     let (events, merged) = merge(collector);
     assert_eq!(events.len(), 3);
-    assert_eq!(events[1].what, What::Gap { dropped: 17 });
+    assert_eq!(events[1].2, What::Gap { dropped: 17 });
     assert_eq!(merged.malformed, 1);
 }

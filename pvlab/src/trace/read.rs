@@ -57,11 +57,9 @@ pub fn read(path: &Path, on_event: impl FnMut(&Header, &Event)) -> Result<Summar
         let mut input = BufReader::with_capacity(BUFFER, io::stdin().lock());
         return read_from(&mut input, on_event).map_err(|fault| fault.of("standard input".into()));
     }
-    let name = path.display().to_string();
-    File::open(path)
-        .map_err(Fault::Open)
-        .and_then(|file| read_from(&mut BufReader::with_capacity(BUFFER, file), on_event))
-        .map_err(|fault| fault.of(name))
+    let read = |file| read_from(&mut BufReader::with_capacity(BUFFER, file), on_event);
+    let summary = File::open(path).map_err(Fault::Open).and_then(read);
+    summary.map_err(|fault| fault.of(path.display().to_string()))
 }
 
 fn read_from(
@@ -156,8 +154,9 @@ impl From<io::Error> for Fault {
 pub(super) struct Reading<F> {
     header: Option<(Header, Progress)>,
     on_event: F,
-    unknown: u64,
-    end: Option<End>,
+    /// Events of a kind that is not known.
+    pub(super) unknown: u64,
+    pub(super) end: Option<End>,
 }
 
 impl<F: FnMut(&Header, &Event)> Reading<F> {
@@ -167,10 +166,9 @@ impl<F: FnMut(&Header, &Event)> Reading<F> {
             Some(schema) => check_schema(schema)?,
             None => return Err(Fault::foreign("JSON of another kind,")),
         }
-        let damaged = |why| Fault::at("its header", why);
-        let header: Header =
-            serde_json::from_value(json).map_err(|why| damaged(why.to_string()))?;
-        header.check().map_err(|why| damaged(why.to_string()))?;
+        let damaged = |why: &dyn std::fmt::Display| Fault::at("its header", why.to_string());
+        let header: Header = serde_json::from_value(json).map_err(|why| damaged(&why))?;
+        header.check().map_err(|why| damaged(&why))?;
         let progress = Progress::new(&header);
         Ok(&self.header.insert((header, progress)).0)
     }
@@ -187,21 +185,6 @@ impl<F: FnMut(&Header, &Event)> Reading<F> {
         progress.event(event).map_err(|error| error.to_string())?;
         (self.on_event)(header, event);
         Ok(())
-    }
-
-    /// Takes an event of a kind that is not known.
-    pub(super) fn unknown(&mut self) {
-        self.unknown += 1;
-    }
-
-    /// Takes the end.
-    pub(super) fn end(&mut self, end: End) {
-        self.end = Some(end);
-    }
-
-    /// Whether the end has been read.
-    pub(super) fn ended(&self) -> bool {
-        self.end.is_some()
     }
 
     fn summary(self) -> Result<Summary, Fault> {

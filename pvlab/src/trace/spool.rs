@@ -197,14 +197,9 @@ impl Chunks<'_> {
     pub(super) fn next(&mut self, words: &mut Vec<u64>) -> io::Result<Option<(Source, Place)>> {
         while let Some(part) = self.parts.last_mut() {
             if let Some(chunk) = part.next(&mut self.bytes)? {
+                let whole = self.bytes.as_chunks().0.iter();
                 words.clear();
-                words.extend(
-                    self.bytes
-                        .as_chunks()
-                        .0
-                        .iter()
-                        .map(|&word| u64::from_le_bytes(word)),
-                );
+                words.extend(whole.map(|&word| u64::from_le_bytes(word)));
                 return Ok(Some(chunk));
             }
             self.parts.pop();
@@ -248,31 +243,25 @@ mod tests {
     fn chunks_come_back_in_order_and_failed_ones_do_not() {
         let mut spool = Spool::new([std::env::temp_dir()]).unwrap();
         let place = |vcpu| Place { vm: 1, vcpu };
-        spool
-            .append_words(Source::Guest, place(3), &[1, 2, 3])
-            .unwrap();
-        spool.append_words(Source::Host, place(4), &[]).unwrap();
+        let append = |spool: &mut Spool, source, vcpu, words: &[u64]| {
+            spool.append_words(source, place(vcpu), words).unwrap();
+        };
+        append(&mut spool, Source::Guest, 3, &[1, 2, 3]);
+        append(&mut spool, Source::Host, 4, &[]);
         let failed: io::Result<u64> = spool.append(Source::Host, place(5), |file| {
             file.write_all(&[9; 800])?;
             Err(io::ErrorKind::StorageFull.into())
         });
         assert!(failed.is_err());
-        spool
-            .append_words(Source::Cut, place(0), &[u64::MAX])
-            .unwrap();
+        append(&mut spool, Source::Cut, 0, &[u64::MAX]);
         let mut chunks = spool.read().unwrap();
+        let mut next = |words: &mut _| chunks.next(words).unwrap();
         let mut words = Vec::new();
-        assert_eq!(
-            chunks.next(&mut words).unwrap(),
-            Some((Source::Guest, place(3)))
-        );
+        assert_eq!(next(&mut words), Some((Source::Guest, place(3))));
         assert_eq!(words, [1, 2, 3]);
-        assert_eq!(
-            chunks.next(&mut words).unwrap(),
-            Some((Source::Cut, place(0)))
-        );
+        assert_eq!(next(&mut words), Some((Source::Cut, place(0))));
         assert_eq!(words, [u64::MAX]);
-        assert_eq!(chunks.next(&mut words).unwrap(), None);
+        assert_eq!(next(&mut words), None);
     }
 
     #[test]

@@ -7,19 +7,12 @@ pub(crate) mod result;
 mod values;
 
 use crate::host::Host;
-use crate::options::cells;
-use crate::options::common::BaseArgs;
-use crate::options::error::CliError;
-use crate::options::exit::{BROKEN, DONE, complain, interrupted, watch};
-use crate::options::guests::vcpus;
-use crate::options::lock::{LockArg, lock_parser};
-use crate::options::machine::{JobsArgs, jobs};
-use crate::options::numbers::{each, named, rounds};
-use crate::options::output::{ReportArgs, Target};
-use crate::options::progress::Progress;
-use crate::options::times::{OutsideArg, duration, nonzero_duration, outside};
-use crate::options::work::DataArgs;
-use crate::record::{Context, Ended, VmRecord};
+use crate::options::{
+    BROKEN, BaseArgs, CliError, DONE, DataArgs, JobsArgs, LockArg, OutsideArg, Progress,
+    ReportArgs, Target, cells, complain, duration, each, interrupted, jobs, lock_parser, named,
+    nonzero_duration, outside, rounds, vcpus, watch,
+};
+use crate::record::{Ended, VmRecord};
 use crate::scenario::BenchKind;
 use crate::session::RunError;
 use clap::builder::EnumValueParser;
@@ -162,7 +155,6 @@ const WORKLOADS: [(&str, BenchKind); BenchKind::ALL.len()] = {
     [(a.name(), a), (b.name(), b), (c.name(), c), (d.name(), d)]
 };
 
-/// How the runs ended, but for the figures.
 enum End {
     Complete,
     Interrupted,
@@ -170,10 +162,8 @@ enum End {
     Failed(RunError),
 }
 
-/// Runs every cell and reports.
 pub(crate) fn bench(args: &BenchArgs) -> Result<u8, CliError> {
-    let host = Host::examine();
-    let (plan, machine_reason) = request::plan(args, &host)?;
+    let (plan, context) = request::plan(args, &Host::examine())?;
     let jobs = jobs(args.jobs, plan.run.machine)?;
     let target = Target::check(args.report.output.as_deref())?;
     watch(&target);
@@ -187,9 +177,8 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<u8, CliError> {
             End::Broken(_) => Ended::ExclusionBroken,
             End::Interrupted | End::Failed(_) => Ended::Interrupted,
         };
-        let context = Context::new(host, machine_reason, &plan.run);
-        let report = BenchReport::new(context, BenchResult::new(plan, &runs, ended));
-        target.write(&report.render(args.report.format))?;
+        let result = BenchResult::new(plan, &runs, ended);
+        target.write(&BenchReport { context, result }.render(args.report.format))?;
     }
     match end {
         End::Complete => Ok(DONE),
@@ -209,9 +198,8 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<u8, CliError> {
 
 /// The complete runs, and how they ended.
 fn run_all(plan: &BenchPlan, jobs: usize) -> (Vec<(Cell, RunFigures)>, End) {
-    let places: Vec<_> = (0..plan.rounds)
-        .flat_map(|round| plan.order(round).into_iter().map(move |cell| (round, cell)))
-        .collect();
+    let round = |round| plan.order(round).into_iter().map(move |cell| (round, cell));
+    let places: Vec<_> = (0..plan.rounds).flat_map(round).collect();
     let cells = places.iter().map(|&(round, cell)| cells::Cell {
         name: format!(
             "round {}/{} {} {} threads {}",

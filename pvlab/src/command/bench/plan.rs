@@ -1,12 +1,10 @@
 //! What a microbenchmark's table is made of, and in which order its cells are run.
 
 use crate::scenario::{Bench, BenchKind, Lock, Mix, Scenario, VmSpec, WorkTime};
-use abi::Dispatch;
 use serde::Serialize;
 use std::fmt;
 use std::time::Duration;
 
-/// The tables of a microbenchmark.
 #[derive(Clone, Debug)]
 pub(crate) struct BenchPlan {
     pub workload: BenchKind,
@@ -92,7 +90,6 @@ impl fmt::Display for Ratio {
 pub(crate) enum Load {
     /// So many turns of a busy-wait loop (x86 `pause`).
     Pauses(u64),
-    /// Work for so long.
     Ns(WorkTime),
 }
 
@@ -123,15 +120,10 @@ impl Cell {
     }
 }
 
-/// Whether a lock can be read.
-fn can_read(lock: Lock) -> bool {
-    lock.kind.is_rw() && lock.dispatch == Dispatch::Direct
-}
-
 impl BenchPlan {
     /// Whether the lock at that place can do what the column asks for.
     pub(crate) fn can(&self, lock: usize, column: usize) -> bool {
-        self.columns[column].ratio.reads == 0 || can_read(self.locks[lock])
+        self.columns[column].ratio.reads == 0 || self.locks[lock].can_be_read()
     }
 
     /// All cells in the order of a round: those that are compared with each other come one after the
@@ -149,22 +141,18 @@ impl BenchPlan {
         cells
     }
 
-    /// vCPUs for that many threads.
     pub(crate) fn vcpus(&self, threads: usize) -> usize {
-        if self.run.machine.facts().tasks {
-            threads.min(self.vcpus)
-        } else {
-            threads
+        match self.run.machine.facts().tasks {
+            true => threads.min(self.vcpus),
+            false => threads,
         }
     }
 
-    /// The most vCPUs that any cell has.
     pub(crate) fn most_vcpus(&self) -> usize {
         let vcpus = self.threads.iter().map(|&threads| self.vcpus(threads));
         vcpus.max().unwrap_or(0)
     }
 
-    /// The scenario of a cell, in that round.
     pub(crate) fn scenario(&self, cell: Cell, round: usize) -> Scenario {
         let threads = self.threads[cell.threads];
         let vcpus = self.vcpus(threads);

@@ -3,11 +3,8 @@
 use super::plan::{BenchPlan, Column, Load, Ratio, TableKind};
 use super::{BenchArgs, ModeArg};
 use crate::host::Host;
-use crate::options::common::Request;
-use crate::options::error::{CliError, usage};
-use crate::options::guests::Guests;
-use crate::options::times::length;
-use crate::options::work;
+use crate::options::{CliError, Guests, length, usage, work};
+use crate::record::Context;
 use crate::scenario::{BenchKind, Lock, Placement, Scenario, WorkTime};
 use abi::MAX_TASKS;
 use clap::ValueEnum;
@@ -55,8 +52,8 @@ pub(crate) enum BenchUsage {
 
 usage!(BenchUsage);
 
-/// The plan, and why its machine was chosen.
-pub(crate) fn plan(args: &BenchArgs, host: &Host) -> Result<(BenchPlan, String), CliError> {
+/// The plan, and where it is run.
+pub(crate) fn plan(args: &BenchArgs, host: &Host) -> Result<(BenchPlan, Context), CliError> {
     let workload = args.workload;
     check_options(args)?;
     let layout = layout(args);
@@ -67,9 +64,8 @@ pub(crate) fn plan(args: &BenchArgs, host: &Host) -> Result<(BenchPlan, String),
     };
     let threads = or(&args.threads, default).to_vec();
     check_twice("--threads", &threads)?;
-    let operations = args
-        .ops
-        .or((layout == TableKind::Times && args.duration.is_none()).then_some(OPERATIONS));
+    let timed = layout == TableKind::Times && args.duration.is_none();
+    let operations = args.ops.or(timed.then_some(OPERATIONS));
     let length = length(args.duration.unwrap_or(super::DURATION), operations);
     let longest = columns.iter().map(|column| match column.load {
         Load::Ns(ns) => ns,
@@ -88,11 +84,8 @@ pub(crate) fn plan(args: &BenchArgs, host: &Host) -> Result<(BenchPlan, String),
         Ok(())
     };
     let ask = |vcpus| {
-        let guests = Guests::Alternatives {
-            locks: or(&args.locks, &[args.workload.default_lock().into()]).to_vec(),
-            first: 0,
-            vcpus: Some(vcpus),
-        };
+        let default = [args.workload.default_lock().into()];
+        let guests = Guests::one_of(or(&args.locks, &default), Some(vcpus));
         (args.base).request(guests, length, &Placement::Pinned, host, work)
     };
     // The machine and its CPUs first: the number of vCPUs depends on them.
@@ -108,28 +101,24 @@ pub(crate) fn plan(args: &BenchArgs, host: &Host) -> Result<(BenchPlan, String),
             (vcpus, vcpus)
         }
     };
-    let Request {
-        scenario: run,
-        machine_reason,
-        locks,
-    } = ask(asked)?;
-    check_reads(args, &locks, &columns)?;
+    let asked = ask(asked)?;
+    check_reads(args, &asked.locks, &columns)?;
     if args.split && !columns.iter().any(|column| column.split) {
         return Err(BenchUsage::NothingToSplit.into());
     }
     let plan = BenchPlan {
         workload,
         layout,
-        locks,
+        locks: asked.locks,
         threads,
         columns,
         rounds: args.rounds,
         random_mix: args.mix.unwrap_or(false),
         vcpus,
-        run,
+        run: asked.scenario,
     };
     check_threads(&plan)?;
-    Ok((plan, machine_reason))
+    Ok((plan, asked.context))
 }
 
 /// Options of rwsem-bench are of no other.
@@ -190,10 +179,9 @@ fn columns(args: &BenchArgs, layout: TableKind) -> Vec<Column> {
     match layout {
         TableKind::Rates => {
             let modes = or(&args.modes, ModeArg::value_variants()).iter();
-            let modes = modes.map(|mode| mode.column());
-            modes
-                .map(|(name, ratio)| column(name.to_owned(), ratio, loads[0]))
-                .collect()
+            let columns = modes.map(|mode| mode.column());
+            let columns = columns.map(|(name, ratio)| column(name.to_owned(), ratio, loads[0]));
+            columns.collect()
         }
         TableKind::Times => {
             const RATIOS: [Ratio; 3] = [Ratio::WRITES, Ratio::EQUAL, Ratio::new(10, 1)];
@@ -222,11 +210,10 @@ fn check_reads(args: &BenchArgs, locks: &[Lock], columns: &[Column]) -> Result<(
         (true, false) => "--ratios",
         (true, true) => return Ok(()),
     };
-    let reads = columns.iter().any(|column| column.ratio.reads > 0);
-    if reads {
-        work::check_reads(option, locks)?;
+    match columns.iter().any(|column| column.ratio.reads > 0) {
+        true => Ok(work::check_reads(option, locks)?),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 fn check_threads(plan: &BenchPlan) -> Result<(), BenchUsage> {

@@ -1,15 +1,13 @@
 //! What came out of a microbenchmark's runs.
 
 use super::plan::{BenchPlan, Cell, Column, TableKind};
-use crate::figures::stats::{Support, median, rounds_interval};
-use crate::figures::{Bistable, none};
+use crate::figures::{Bistable, Support, median, none, rounds_interval};
 use crate::record::{Absence, Ended, Record};
 use crate::scenario::BenchKind;
 use abi::Counter;
 use pvlock::LockEvent;
 use serde::Serialize;
 
-/// The results of all cells.
 #[derive(Clone, Debug)]
 pub(crate) struct BenchResult {
     pub plan: BenchPlan,
@@ -19,7 +17,6 @@ pub(crate) struct BenchResult {
     pub cells: Vec<CellResult>,
 }
 
-/// What came out of one cell.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct CellResult {
     pub lock: String,
@@ -63,7 +60,6 @@ impl Figure {
     }
 }
 
-/// What came out of one run.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct RunFigures {
     /// Operations of all threads: acquisitions, failed waits, or round trips.
@@ -129,7 +125,6 @@ pub(crate) enum Measure {
 }
 
 impl Measure {
-    /// What a layout shows.
     pub(crate) const fn of(layout: TableKind) -> &'static [Self] {
         match layout {
             TableKind::Rates => &[Self::KiloRate],
@@ -280,7 +275,6 @@ pub(crate) mod fixture {
         }
     }
 
-    /// A run that took so many ms.
     pub(crate) fn timed(ms: f64) -> RunFigures {
         RunFigures {
             seconds: ms / 1e3,

@@ -1,11 +1,9 @@
 //! Values of the options of `pvlab bench`, as users write them.
 
 use super::plan::{Load, Ratio};
-use crate::options::numbers::{NumberUsage, count};
-use crate::options::times::{TimeUsage, work_time};
+use crate::options::{NumberUsage, TimeUsage, count, reads_to_writes, work_time};
 use crate::scenario::limits::{MOST_ITERATIONS, MOST_PAUSES};
 
-/// What is wrong with such a value.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BenchValue {
     #[error("'{0}' is no ratio of reads to writes; write for example 0:1, 1:1 or 10:1")]
@@ -22,12 +20,10 @@ pub(crate) enum BenchValue {
 
 /// Reads to writes, such as `10:1`.
 pub(crate) fn ratio(text: &str) -> Result<Ratio, BenchValue> {
-    let wrong = || BenchValue::NoRatio(text.to_owned());
-    let (reads, writes) = text.split_once(':').ok_or_else(wrong)?;
-    let number = |part: &str| part.trim().parse::<u32>().map_err(|_| wrong());
-    match (number(reads)?, number(writes)?) {
-        (0, 0) => Err(BenchValue::NothingToDo),
-        (reads, writes) => Ok(Ratio::new(reads, writes)),
+    match reads_to_writes(text) {
+        None => Err(BenchValue::NoRatio(text.to_owned())),
+        Some((0, 0)) => Err(BenchValue::NothingToDo),
+        Some((reads, writes)) => Ok(Ratio::new(reads, writes)),
     }
 }
 
@@ -40,10 +36,10 @@ pub(crate) fn load(text: &str) -> Result<Load, BenchValue> {
         });
     }
     let pauses = text.parse::<u64>().ok();
-    pauses
+    let few = pauses
         .filter(|pauses| *pauses <= MOST_PAUSES)
-        .map(Load::Pauses)
-        .ok_or_else(|| BenchValue::LoadTooLong(text.to_owned()))
+        .map(Load::Pauses);
+    few.ok_or_else(|| BenchValue::LoadTooLong(text.to_owned()))
 }
 
 /// A number of threads; how many there can be depends on the machine, so that is checked later.
@@ -51,7 +47,6 @@ pub(crate) fn threads(text: &str) -> Result<usize, NumberUsage> {
     count(text, 1, 1 << 20)
 }
 
-/// A number of operations.
 pub(crate) fn operations(text: &str) -> Result<u64, NumberUsage> {
     count(text, 1, MOST_ITERATIONS)
 }

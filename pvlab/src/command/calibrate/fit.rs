@@ -2,13 +2,11 @@
 //! one latency is fitted so that two runs at two vCPUs come out as they do here.
 
 use super::micro;
-use crate::figures::Run;
-use crate::figures::stats::median;
+use crate::figures::{Run, median};
 use crate::record::Record;
 use crate::scenario::{Length, MachineKind, Scenario, Simulated, VmSpec};
-use crate::session;
 use crate::session::costs::{Cost, CostError, costs};
-use crate::session::{Observer, Options, RunError};
+use crate::session::{self, Observer, Options, RunError};
 use pvlock::LockKind;
 use sim::{PARAMETERS, Spec, SpecError};
 use std::io;
@@ -29,7 +27,6 @@ const STEPS: usize = 12;
 /// It is sought from, and to, that multiple of the one measured by sending a line to and fro.
 const SOUGHT: (f64, f64) = (0.1, 4.0);
 
-/// Why there is no preset.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CalibrateError {
     #[error("calibrating takes two CPUs that this process may use; it has {0}")]
@@ -48,7 +45,6 @@ pub(crate) enum CalibrateError {
 
 impl crate::options::error::Ends for CalibrateError {}
 
-/// What calibrating found.
 #[derive(Debug)]
 pub(crate) struct Calibration {
     pub spec: Spec,
@@ -92,8 +88,7 @@ pub(crate) fn calibrate(
             if record.interrupted {
                 return Err(RunError::Interrupted.into());
             }
-            let vm = record.vms.first();
-            rates.push(vm.map_or(0.0, |vm| Run::of(&record, vm).throughput()));
+            rates.push(Run::first(&record).map_or(0.0, |run| run.throughput()));
             probes.extend(record.vms.iter().filter_map(|vm| vm.probe_ns));
         }
         let rate = median(&rates).filter(|rate| *rate > 0.0);
@@ -128,9 +123,10 @@ pub(crate) fn calibrate(
             high = middle;
         }
     }
+    let cells = cells.into_iter().zip(simulated);
     Ok(Calibration {
         spec,
-        cells: (cells.into_iter().zip(simulated))
+        cells: cells
             .map(|((lock, real), simulated)| (lock, real, simulated))
             .collect(),
     })
@@ -144,32 +140,24 @@ fn measure_cpus(spec: &mut Spec, cpus: [usize; 2], online: usize) -> Result<f64,
     let asked = BASE_SLICE_NS * (1.0 + (online.clamp(1, 8) as f64).log2().floor());
     // Without any jitter, slices would come in the same order for ever.
     let jitter = spread.clamp(1_000.0, slice / 4.0);
-    for (name, value, from) in [
-        (
-            "hit_ns",
-            one.hit_ns,
-            "a load that depends on the one before",
-        ),
-        ("rmw_ns", one.rmw_ns, "an addition to a line that is there"),
-        ("pause_ns", one.pause_ns, "a pause"),
-        (
-            "slice_ns",
-            asked.min(slice),
-            "Linux's base slice, 0.7 ms times 1 + log2 of the CPUs, 8 at most",
-        ),
-        (
-            "tick_ns",
-            slice,
-            "two busy threads on one CPU, the median time that one is off it: slices end at ticks",
-        ),
-        (
-            "tick_jitter_ns",
-            jitter,
-            "half the distance of the quartiles of the slices",
-        ),
-    ] {
-        set(spec, name, value, from)?;
-    }
+    let mut set = |name, value, from| set(spec, name, value, from);
+    set(
+        "hit_ns",
+        one.hit_ns,
+        "a load that depends on the one before",
+    )?;
+    set("rmw_ns", one.rmw_ns, "an addition to a line that is there")?;
+    set("pause_ns", one.pause_ns, "a pause")?;
+    let from = "Linux's base slice, 0.7 ms times 1 + log2 of the CPUs, 8 at most";
+    set("slice_ns", asked.min(slice), from)?;
+    let from =
+        "two busy threads on one CPU, the median time that one is off it: slices end at ticks";
+    set("tick_ns", slice, from)?;
+    set(
+        "tick_jitter_ns",
+        jitter,
+        "half the distance of the quartiles of the slices",
+    )?;
     Ok(transfer)
 }
 
@@ -213,10 +201,7 @@ fn set(spec: &mut Spec, name: &str, value: f64, from: &str) -> Result<(), SpecEr
 }
 
 fn throughput(record: &Record) -> f64 {
-    record
-        .vms
-        .first()
-        .map_or(0.0, |vm| Run::of(record, vm).throughput_for_ratio())
+    Run::first(record).map_or(0.0, |run| run.throughput_for_ratio())
 }
 
 /// The scenario with two vCPUs on the first two of its CPUs.

@@ -1,6 +1,6 @@
 //! What this host's CPUs take for what locks are made of, measured on plain threads.
 
-use crate::figures::stats::median;
+use crate::figures::median;
 use host::sched::join_load;
 use host::thread::set_affinity;
 use std::hint::{black_box, spin_loop};
@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 /// Batches of a measurement; their median is taken, so that some may be disturbed.
 const BATCHES: usize = 31;
-/// Operations of a batch.
 const BATCH: u64 = 20_000;
 /// Times that a line goes to the other CPU and back, in a batch.
 const ROUND_TRIPS: u64 = 2_000;
@@ -36,7 +35,6 @@ fn per_operation(operations: u64, mut batch: impl FnMut()) -> f64 {
     median(times).unwrap_or(0.0)
 }
 
-/// Costs of one CPU.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OneCpu {
     pub(crate) hit_ns: f64,
@@ -135,9 +133,8 @@ pub(crate) fn slice_ns(cpu: usize) -> io::Result<(f64, f64)> {
             }
             Ok::<_, io::Error>(gaps)
         };
-        let fighters: Vec<_> = (0..2)
-            .map(|_| Builder::new().spawn_scoped(scope, fighter))
-            .collect();
+        let start = |_| Builder::new().spawn_scoped(scope, fighter);
+        let fighters: Vec<_> = (0..2).map(start).collect();
         if fighters.iter().all(Result::is_ok) {
             std::thread::sleep(FIGHT);
         }

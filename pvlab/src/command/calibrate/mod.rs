@@ -5,13 +5,9 @@ mod micro;
 
 use crate::host::Host;
 use crate::human::{rate, ratio};
-use crate::options::common::Common;
-use crate::options::error::CliError;
-use crate::options::exit::{DONE, complain, watch};
-use crate::options::guests::Guests;
-use crate::options::machine::MachineUsage;
-use crate::options::output::Target;
-use crate::options::progress::{Progress, Watcher};
+use crate::options::{
+    CliError, Common, DONE, Guests, MachineUsage, Progress, Target, Watcher, complain, watch,
+};
 use crate::scenario::Length;
 use clap::Args;
 use fit::{FITTED_LOCKS, calibrate};
@@ -39,11 +35,7 @@ const DURATION: Duration = Duration::from_millis(500);
 /// Measures this host, and writes a preset of it.
 pub(crate) fn run(args: &CalibrateArgs) -> Result<u8, CliError> {
     let host = Host::examine();
-    let guests = Guests::Alternatives {
-        locks: FITTED_LOCKS.map(Into::into).to_vec(),
-        first: 0,
-        vcpus: Some(2),
-    };
+    let guests = Guests::one_of(FITTED_LOCKS.map(Into::into), Some(2));
     let asked = (args.common).request(guests, Length::Duration(DURATION), &host)?;
     let scenario = asked.scenario;
     if scenario.machine.is_simulated() {

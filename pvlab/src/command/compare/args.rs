@@ -1,12 +1,10 @@
 //! Options of `pvlab compare`.
 
 use crate::human::listed;
-use crate::options::cells::CellArgs;
-use crate::options::exit::complain;
-use crate::options::guests::vcpus;
-use crate::options::lock::{LockArg, lock_parser};
-use crate::options::numbers::{each, positive, rounds, share};
-use crate::options::times::nonzero_duration;
+use crate::options::{
+    CellArgs, LockArg, complain, each, lock_parser, nonzero_duration, positive, rounds, share,
+    vcpus,
+};
 use clap::Args;
 use std::time::Duration;
 

@@ -11,15 +11,10 @@ pub(crate) use args::{CompareArgs, EXAMPLES};
 use super::trace;
 use crate::host::Host;
 use crate::human::listed;
-use crate::options::cells;
-use crate::options::cells::Cell;
-use crate::options::common::Request;
-use crate::options::error::{CliError, usage};
-use crate::options::exit::{BROKEN, DONE, complain, interrupted};
-use crate::options::guests::Guests;
-use crate::options::lock::LockArg;
-use crate::options::progress::{Progress, Watcher};
-use crate::options::times::length;
+use crate::options::{
+    BROKEN, Cell, CliError, DONE, Guests, LockArg, Progress, Watcher, cells, complain, interrupted,
+    length, usage,
+};
 use crate::record::{Context, Ended, Record};
 use crate::report::{Format, Report};
 use crate::session;
@@ -40,12 +35,10 @@ enum CompareUsage {
 
 usage!(CompareUsage);
 
-/// Runs every round and reports.
 pub(crate) fn compare(args: &CompareArgs) -> Result<u8, CliError> {
     if args.explain && args.cells.report.format == Format::Csv {
         return Err(CompareUsage::ExplainCsv.into());
     }
-    let host = Host::examine();
     let mut common = args.cells.common.clone();
     let locks = match args.peers {
         true => {
@@ -61,24 +54,19 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, CliError> {
         vcpus: args.vcpus,
     };
     let length = length(args.duration, args.iterations);
-    let Request {
-        scenario,
-        machine_reason,
-        locks,
-    } = common.request(guests, length, &host)?;
+    let asked = common.request(guests, length, &Host::examine())?;
     if args.explain {
-        trace::check_traceable(&scenario)?;
+        trace::check_traceable(&asked.scenario)?;
     }
-    let (jobs, target) = args.cells.start(scenario.machine)?;
-    let context = Context::new(host, machine_reason, &scenario);
+    let (jobs, target) = args.cells.start(asked.scenario.machine)?;
     let plan = Plan {
-        locks,
+        locks: asked.locks,
         baseline,
         rounds: args.rounds,
         min_effect: args.min_effect,
-        run: scenario,
+        run: asked.scenario,
     };
-    let (rounds, ended, broken) = run_rounds(&plan, &context, jobs)?;
+    let (rounds, ended, broken) = run_rounds(&plan, &asked.context, jobs)?;
     let done = rounds.len();
     if ended == Ended::Interrupted && done == 0 {
         return Ok(interrupted(
@@ -132,10 +120,8 @@ fn beside_peers(reads: bool) -> Vec<LockArg> {
     };
     let peers = Peer::ALL.iter().copied();
     let peers = peers.filter(|peer| peer.is_built_in() && peer.is_rw() == reads);
-    std::iter::once(ours.into())
-        .chain(peers.map(Kind::Peer))
-        .map(LockArg::from)
-        .collect()
+    let all = [Kind::Ours(ours)].into_iter().chain(peers.map(Kind::Peer));
+    all.map(LockArg::from).collect()
 }
 
 /// Place of the baseline among the locks. Native qspinlock is what most guests run, so it is what
@@ -156,9 +142,8 @@ fn baseline(args: &CompareArgs, locks: &[LockArg]) -> Result<usize, CompareUsage
 type Rounds = Result<(Vec<Vec<Record>>, Ended, Option<(usize, Record)>), session::RunError>;
 
 fn run_rounds(plan: &Plan, context: &Context, jobs: usize) -> Rounds {
-    let places: Vec<_> = (0..plan.rounds)
-        .flat_map(|round| plan.order(round).map(move |lock| (round, lock)))
-        .collect();
+    let round = |round| plan.order(round).map(move |lock| (round, lock));
+    let places: Vec<_> = (0..plan.rounds).flat_map(round).collect();
     let cells = places.iter().map(|&(round, lock)| Cell {
         name: format!("round {}/{} {}", round + 1, plan.rounds, plan.locks[lock]),
         scenario: plan.scenario(lock, round),

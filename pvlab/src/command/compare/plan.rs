@@ -3,7 +3,6 @@
 use crate::scenario::{Lock, Scenario};
 use serde::Serialize;
 
-/// What is compared.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Plan {
     /// The locks; one may be there several times.

@@ -4,14 +4,10 @@ use super::result::{Comparison, LockResult, Typical};
 use crate::figures::none;
 use crate::human::{count, listed, or_dash, rates, ratio, ratios, throughput, time};
 use crate::record::Ended;
-use crate::report::account;
-use crate::report::column::Columns;
-use crate::report::doc::{Block, Table};
-use crate::report::headline::{achieved, headline, starts, workload};
-use crate::report::lock;
 use crate::report::lock::{LockRow, cut_off, evenness, named, slow_path, waiting};
-use crate::report::mix;
-use crate::report::{Format, Report};
+use crate::report::{
+    Block, Columns, Format, Report, Table, account, achieved, headline, lock, mix, starts, workload,
+};
 use crate::scenario::Length;
 
 impl Report for Comparison {
@@ -84,10 +80,8 @@ impl Comparison {
         {
             return None;
         }
-        let each = self
-            .results
-            .iter()
-            .filter(|result| !result.starts.is_empty());
+        let started = |result: &&LockResult| !result.starts.is_empty();
+        let each = self.results.iter().filter(started);
         let each = listed(each.map(|LockResult { lock, summary, .. }| {
             let [first, last] = [summary.measured_s, summary.whole_s].map(|s| time(s * 1e9));
             format!("{first} of {last} ({lock})")
@@ -112,11 +106,9 @@ impl LockResult {
 }
 
 fn waits(locks: &[LockRow<'_>]) -> Table {
-    let table = named("lock").and(counts()).table(
-        "How it waited: acquisitions of all rounds, share of them contended, rates of events, \
-         CPUs used",
-        locks.iter().copied(),
-    );
+    let title = "How it waited: acquisitions of all rounds, share of them contended, rates of events, CPUs used";
+    let columns = named("lock").and(counts());
+    let table = columns.table(title, locks.iter().copied());
     table.without_empty_columns("-")
 }
 

@@ -2,23 +2,18 @@
 
 use super::plan::Plan;
 use super::warning;
-use crate::figures::stats;
-use crate::figures::stats::Support;
 use crate::figures::warning::{Warning, of_scenario};
-use crate::figures::{Bistable, Exclusion, Run, Summary, none};
+use crate::figures::{Bistable, Exclusion, Run, Summary, Support, none, stats};
 use crate::record::{Context, Ended, Record, Start};
 use crate::report::account::explained;
-use crate::scenario::Lock;
-use crate::scenario::selection::SlowPath;
+use crate::scenario::{Lock, SlowPath};
 use serde::Serialize;
 
-/// A comparison.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "schema", rename = "pvlab.compare/1")]
 pub(crate) struct Comparison {
     #[serde(flatten)]
     pub context: Context,
-    /// What was compared.
     #[serde(rename = "scenario")]
     pub plan: Plan,
     /// The lock that the others are compared with.
@@ -38,10 +33,8 @@ pub(crate) struct Comparison {
     pub explained: Vec<Record>,
 }
 
-/// What came out for one lock.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct LockResult {
-    /// The lock.
     pub lock: Lock,
     /// Whether the others are compared with this one.
     pub is_baseline: bool,
@@ -49,7 +42,6 @@ pub(crate) struct LockResult {
     pub throughput: Option<Throughput>,
     /// Its throughput over that of the baseline, if a round is complete.
     pub ratio: Option<Ratio>,
-    /// Counts, waits and fairness.
     #[serde(flatten)]
     pub summary: Summary,
     /// How the measurements' starts were chosen, one for each round.
@@ -66,7 +58,6 @@ pub(crate) struct Throughput {
     pub bistable: Option<Bistable>,
     /// The unit, always "acquisitions/s".
     pub unit: &'static str,
-    /// Each round's.
     #[serde(serialize_with = "none::figures")]
     pub rounds: Vec<f64>,
 }
@@ -86,14 +77,12 @@ pub(crate) struct Ratio {
 /// What several rounds come to.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Typical {
-    /// Their median.
     #[serde(serialize_with = "none::figure")]
     pub median: f64,
     /// Lower end of the 95 % interval of the rounds, with the median in it; a single round has none.
     pub lo: Option<f64>,
     /// Upper end.
     pub hi: Option<f64>,
-    /// What the interval is.
     pub interval: Option<Support>,
 }
 
@@ -110,7 +99,6 @@ impl Typical {
         })
     }
 
-    /// The ends of the interval.
     pub(crate) fn ends(self) -> Option<(f64, f64)> {
         self.lo.zip(self.hi)
     }
@@ -119,10 +107,8 @@ impl Typical {
 /// What may be said about a lock, compared with the baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) enum Verdict {
-    /// Its throughput is higher.
     #[serde(rename = "faster")]
     Faster,
-    /// Its throughput is lower.
     #[serde(rename = "slower")]
     Slower,
     /// Neither can be said.
@@ -131,7 +117,6 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
-    /// The verdict in words.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Faster => "faster",
@@ -150,9 +135,8 @@ impl Comparison {
         ended: Ended,
         broken: Option<&(usize, Record)>,
     ) -> Self {
-        let results: Vec<_> = (0..plan.locks.len())
-            .map(|lock| result(&plan, lock, rounds, broken))
-            .collect();
+        let of = |lock| result(&plan, lock, rounds, broken);
+        let results: Vec<_> = (0..plan.locks.len()).map(of).collect();
         let mut warnings = of_scenario(&plan.run);
         warnings.extend(warning::of_rounds(&plan, rounds));
         for (lock, result) in results.iter().enumerate() {
@@ -166,12 +150,10 @@ impl Comparison {
                 slow_paths.push(path);
             }
         }
-        let mut records = rounds
-            .iter()
-            .flatten()
-            .chain(broken.map(|(_, record)| record));
+        let broken = broken.map(|(_, record)| record);
+        let first = rounds.iter().flatten().chain(broken).next();
         Self {
-            context: (records.next()).map_or_else(Context::default, |first| first.context.clone()),
+            context: first.map(|first| first.context.clone()).unwrap_or_default(),
             baseline: plan.locks[plan.baseline],
             exclusion: Exclusion::worst(results.iter().map(|result| result.summary.exclusion)),
             plan,
@@ -242,10 +224,7 @@ fn ratio(runs: &[Run<'_>], base: &[Run<'_>], min_effect: f64) -> Option<Ratio> {
 fn ratio_of(rounds: Vec<f64>, min_effect: f64) -> Option<Ratio> {
     let typical = Typical::of(&rounds)?;
     let supported = |is: &Support| is.level.is_some() && is.n >= LEAST_ROUNDS;
-    let confident = typical
-        .interval
-        .filter(supported)
-        .and_then(|_| typical.ends());
+    let confident = typical.interval.filter(supported).and(typical.ends());
     Some(Ratio {
         typical,
         verdict: verdict(typical.median, confident, min_effect),

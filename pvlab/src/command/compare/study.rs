@@ -1,7 +1,7 @@
 //! How often [`super`] calls a difference, of a lock and itself above all: a study with known truth.
 
 use super::*;
-use crate::figures::stats::Random;
+use crate::figures::Random;
 
 /// Comparisons of each number of rounds, with each noise.
 const STUDIES: u32 = 4_000;

@@ -16,25 +16,17 @@ pub(crate) fn of_rounds(plan: &Plan, rounds: &[Vec<Record>]) -> Vec<Warning> {
     let mut warnings: Vec<_> = of_reports(&plan.run, reported).into_iter().collect();
     warnings.extend(of_unknown(rounds.iter().flatten()));
     let runs = rounds.iter().flatten();
-    warnings.extend(of_repeats(
-        runs.map(|record| (record.repeated, &*record.without_cpu)),
-    ));
-    let (code, text) = match rounds.len() {
-        1 => (
-            "one_round",
-            "one round proves nothing: no interval can be had and no verdict given",
-        ),
-        2 => (
-            "two_rounds",
-            "two rounds give no verdict: they may agree by chance; --rounds 3 and more give one",
-        ),
-        n if n > 0 && n < plan.locks.len() => (
-            "few_rounds",
-            "there are fewer complete rounds than locks, so not every lock had every place",
-        ),
-        _ => return warnings,
-    };
-    warnings.push(Warning::new(code, text));
+    let repeats = runs.map(|record| (record.repeated, &*record.without_cpu));
+    warnings.extend(of_repeats(repeats));
+    let one = "one round proves nothing: no interval can be had and no verdict given";
+    let two = "two rounds give no verdict: they may agree by chance; --rounds 3 and more give one";
+    let few = "there are fewer complete rounds than locks, so not every lock had every place";
+    warnings.extend(match rounds.len() {
+        1 => Some(Warning::new("one_round", one)),
+        2 => Some(Warning::new("two_rounds", two)),
+        n if n > 0 && n < plan.locks.len() => Some(Warning::new("few_rounds", few)),
+        _ => None,
+    });
     warnings
 }
 
@@ -50,9 +42,8 @@ pub(crate) fn of_lock(run: &Scenario, result: &LockResult, records: &[&Record]) 
     let rounds = |wanted: fn(&Record) -> bool| {
         let numbered = (1..).zip(records);
         let wanted = numbered.filter_map(|(round, record)| wanted(record).then_some(round));
-        Some(wanted.collect::<Vec<_>>())
-            .filter(|rounds| !rounds.is_empty())
-            .map(|rounds| format_cpu_list(&rounds))
+        let wanted: Vec<_> = wanted.collect();
+        (!wanted.is_empty()).then(|| format_cpu_list(&wanted))
     };
     let nothing =
         |record: &Record| (record.vms.iter()).all(|vm| vm.total(Counter::Acquisitions) == 0);
@@ -74,8 +65,7 @@ pub(crate) fn of_lock(run: &Scenario, result: &LockResult, records: &[&Record]) 
         );
         warn("not_descheduled", text);
     }
-    let states = result.throughput.as_ref().and_then(|t| t.bistable);
-    if let Some(states) = states {
+    if let Some(states) = result.throughput.as_ref().and_then(|t| t.bistable) {
         warn("bistable", two_states(states));
     }
     warnings

@@ -2,7 +2,7 @@
 
 use super::{Cost, Costs, Findings};
 use crate::host::{Host, format_cpu_list};
-use crate::report::column::Columns;
+use crate::report::Columns;
 use std::fmt::Write;
 
 pub(crate) fn csv(findings: &Findings) -> String {
@@ -94,10 +94,9 @@ pub(crate) fn text(findings: &Findings) -> String {
     text.push_str("costs (median, 99th percentile)\n");
     for costs in &findings.costs {
         let [a, b] = costs.cpus;
-        let place = if a == b {
-            format!("same CPU {a}")
-        } else {
-            format!("CPU {a} to CPU {b}")
+        let place = match a == b {
+            true => format!("same CPU {a}"),
+            false => format!("CPU {a} to CPU {b}"),
         };
         let _ = writeln!(text, "  machine {}, {place}", costs.machine.name());
         for (_, meaning, cost) in costs.rows() {

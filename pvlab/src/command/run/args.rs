@@ -1,11 +1,8 @@
 //! Options of `pvlab run`.
 
-use crate::options::common::Common;
-use crate::options::guests::GuestArgs;
-use crate::options::numbers::positive;
-use crate::options::output::ReportArgs;
-use crate::options::schedule::ScheduleArgs;
-use crate::options::times::{interval, nonzero_duration};
+use crate::options::{
+    Common, GuestArgs, ReportArgs, ScheduleArgs, interval, nonzero_duration, positive,
+};
 use clap::Args;
 use std::time::Duration;
 

@@ -5,7 +5,6 @@ use crate::options::terminal;
 use crate::scenario::Scenario;
 use crate::session::Interval;
 
-/// The table.
 pub(crate) struct LiveView {
     /// How long the lines are that were drawn before, to be drawn over; `None` where nothing can be.
     drawn: Option<Vec<usize>>,
@@ -76,31 +75,26 @@ fn per_second(interval: &Interval) -> impl Fn(u64) -> String {
 pub(crate) fn interval_lines(scenario: &Scenario, interval: &Interval) -> Vec<String> {
     let per_second = per_second(interval);
     let numbered = scenario.vms.iter().zip(&interval.vms).enumerate();
-    let without = if interval.without_cpu_s > 0.0 {
-        format!(
-            "  (not counting {:.2} s without CPU)",
-            interval.without_cpu_s
-        )
-    } else {
-        String::new()
+    let without = match interval.without_cpu_s {
+        s if s > 0.0 => format!("  (not counting {s:.2} s without CPU)"),
+        _ => String::new(),
     };
-    numbered
-        .map(|(number, (spec, vm))| {
-            format!(
-                "{:>7.2} s  VM {number} {:<12}  {:>9} acquisitions  {:>9} contended  {:>9} halts  \
-                 {:>9} kicks{without}",
-                interval.at_s,
-                spec.lock,
-                per_second(vm.acquisitions),
-                match spec.lock.kind.peer() {
-                    None => per_second(vm.contended),
-                    Some(_) => "-".to_owned(),
-                },
-                per_second(vm.halts),
-                per_second(vm.kicks),
-            )
-        })
-        .collect()
+    let lines = numbered.map(|(number, (spec, vm))| {
+        format!(
+            "{:>7.2} s  VM {number} {:<12}  {:>9} acquisitions  {:>9} contended  {:>9} halts  {:>9} \
+             kicks{without}",
+            interval.at_s,
+            spec.lock,
+            per_second(vm.acquisitions),
+            match spec.lock.kind.peer() {
+                None => per_second(vm.contended),
+                Some(_) => "-".to_owned(),
+            },
+            per_second(vm.halts),
+            per_second(vm.kicks),
+        )
+    });
+    lines.collect()
 }
 
 /// The lines, cut to a terminal of that many columns and lines: what has scrolled out of it cannot be drawn
@@ -119,10 +113,10 @@ fn within(mut lines: Vec<String>, (columns, rows): (usize, usize)) -> Vec<String
 
 /// `vCPUs 0, 3` or `nobody`.
 fn vcpus(numbers: &[usize]) -> String {
-    if numbers.is_empty() {
-        return "nobody".to_owned();
+    match numbers {
+        [] => "nobody".to_owned(),
+        numbers => format!("vCPUs {}", listed(numbers)),
     }
-    format!("vCPUs {}", listed(numbers))
 }
 
 #[cfg(test)]

@@ -7,20 +7,14 @@ pub(crate) mod report;
 pub(crate) use args::{EXAMPLES, RunArgs};
 
 use crate::host::Host;
-use crate::options::common::Request;
-use crate::options::error::CliError;
-use crate::options::exit::{BROKEN, DONE, complain, interrupted, watch};
-use crate::options::guests::Guests;
-use crate::options::output::{ReportArgs, Target};
-use crate::options::progress::{Aside, Progress, Watcher};
-use crate::options::schedule;
-use crate::options::times::{TimeUsage, check_time, length};
+use crate::options::{
+    Aside, BROKEN, CliError, DONE, Guests, Progress, ReportArgs, Target, TimeUsage, Watcher,
+    check_time, complain, interrupted, length, schedule, watch,
+};
 use crate::record::{Context, Record};
-use crate::report::headline::headline;
-use crate::report::{Format, Report};
+use crate::report::{Format, Report, headline};
 use crate::scenario::{Length, Scenario};
-use crate::session;
-use crate::session::Options;
+use crate::session::{self, Options};
 use live::LiveView;
 use report::RunReport;
 use std::time::Duration;
@@ -28,15 +22,11 @@ use std::time::Duration;
 /// How often the live view is redrawn.
 const LIVE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Runs the guests and reports.
 pub(crate) fn run(args: &RunArgs) -> Result<u8, CliError> {
-    let host = Host::examine();
     let length = length(args.duration, args.iterations);
-    let Request {
-        mut scenario,
-        machine_reason,
-        ..
-    } = (args.common).request(Guests::of(&args.guests)?, length, &host)?;
+    let guests = Guests::of(&args.guests)?;
+    let asked = (args.common).request(guests, length, &Host::examine())?;
+    let (mut scenario, context) = (asked.scenario, asked.context);
     if let (Some(interval), Length::Duration(duration)) = (args.stat_interval, length)
         && interval > duration
     {
@@ -51,32 +41,27 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, CliError> {
         report: &args.report,
     };
     let saved = schedule::apply(&args.schedule, &mut scenario)?;
-    let result = carry_out(scenario, machine_reason, host, &how);
+    let result = carry_out(scenario, context, &how);
     match saved {
         Some(saved) => saved.came_out(result),
         None => result,
     }
 }
 
-/// How to run, and to report.
 pub(crate) struct How<'a> {
     pub(crate) stat_interval: Option<Duration>,
     pub(crate) live: bool,
     pub(crate) report: &'a ReportArgs,
 }
 
-/// Runs the scenario and reports.
 pub(crate) fn carry_out(
     scenario: Scenario,
-    machine_reason: String,
-    host: Host,
+    context: Context,
     args: &How<'_>,
 ) -> Result<u8, CliError> {
     let format = args.report.format;
     let target = Target::check(args.report.output.as_deref())?;
     watch(&target);
-    let context = Context::new(host, machine_reason, &scenario);
-
     let progress = Progress::new(1, scenario.expected());
     progress.begin(String::new());
     let lines = match format {

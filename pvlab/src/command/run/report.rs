@@ -3,20 +3,15 @@
 use crate::figures::{Exclusion, Summary, WaitNs, Warning, warnings_of_run};
 use crate::human::{count, listed, nanos, or_dash, or_unknown, rate, share, throughput, time};
 use crate::record::{Context, Record, VcpuRecord, VmRecord};
-use crate::report::column::Columns;
-use crate::report::doc::{Block, Table};
-use crate::report::headline::{achieved, headline, starts, workload};
-use crate::report::lock;
 use crate::report::lock::{LockRow, cut_off, evenness, named, slow_path, waits};
-use crate::report::mix;
-use crate::report::{Format, Report};
-use crate::scenario::Mix;
-use crate::scenario::selection::SlowPath;
+use crate::report::{
+    Block, Columns, Format, Report, Table, achieved, headline, lock, mix, starts, workload,
+};
+use crate::scenario::{Mix, SlowPath};
 use abi::Counter;
 use pvlock::LockEvent;
 use serde::Serialize;
 
-/// The report of a run.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "schema", rename = "pvlab.run/1")]
 pub(crate) struct RunReport<'a> {
@@ -33,7 +28,6 @@ pub(crate) struct RunReport<'a> {
 }
 
 impl<'a> RunReport<'a> {
-    /// A report of that record.
     pub(crate) fn new(record: &'a Record) -> Self {
         let summaries = Summary::of_vms(record);
         Self {
@@ -71,10 +65,10 @@ impl<'a> RunReport<'a> {
         lines.extend(achieved(scenario, &self.locks()));
         lines.extend(starts([start].into_iter()));
         let interrupted = if *interrupted { ", interrupted" } else { "" };
-        let first = first_acquisition_ms.map_or_else(
-            || "no acquisition at all".to_owned(),
-            |ms| format!("first acquisition {ms:.1} ms after the launch"),
-        );
+        let first = match first_acquisition_ms {
+            None => "no acquisition at all".to_owned(),
+            Some(ms) => format!("first acquisition {ms:.1} ms after the launch"),
+        };
         lines.push(format!("measured {measured_s:.3} s{interrupted}; {first}"));
         lines.extend(self.uneven_end());
         lines
@@ -95,7 +89,6 @@ impl<'a> RunReport<'a> {
         ))
     }
 
-    /// The locks of the VMs.
     fn locks(&self) -> Vec<LockRow<'_>> {
         let specs = self.record.scenario.vms.iter().zip(&self.summaries);
         let numbered = specs.enumerate().map(|(number, (spec, summary))| LockRow {
@@ -107,14 +100,12 @@ impl<'a> RunReport<'a> {
     }
 
     fn vms(&self) -> Table {
+        let title =
+            "Each VM: acquisitions per second of all its vCPUs, fairness among them, waiting times";
+        let made = |row: &LockRow<'_>| throughput(row.summary.rate(row.summary.acquisitions));
         let columns = named("VM").cell("lock", |row| row.lock.name()).left();
-        let columns = columns.cell("throughput", |row| {
-            throughput(row.summary.rate(row.summary.acquisitions))
-        });
-        columns.and(evenness()).table(
-            "Each VM: acquisitions per second of all its vCPUs, fairness among them, waiting times",
-            self.locks(),
-        )
+        let columns = columns.cell("throughput", made).and(evenness());
+        columns.table(title, self.locks())
     }
 
     fn waiting(&self) -> Table {
@@ -126,12 +117,13 @@ impl<'a> RunReport<'a> {
     fn vcpu_rows(&self) -> impl Iterator<Item = Row<'_>> {
         (self.record.vms.iter().enumerate()).flat_map(move |(vm, record)| {
             let numbered = record.vcpus.iter().enumerate();
-            numbered.map(move |(number, vcpu)| Row {
+            let row = move |(number, vcpu)| Row {
                 of: self,
                 vm,
                 number,
                 vcpu,
-            })
+            };
+            numbered.map(row)
         })
     }
 
@@ -237,6 +229,8 @@ impl Row<'_> {
     }
 }
 
+const SPURIOUS: Counter = Counter::Lock(LockEvent::PvSpuriousWakeup);
+
 /// The threads, and what host and KVM counted of them.
 fn threads<'a>() -> Columns<'a, Row<'a>> {
     Columns::new()
@@ -256,9 +250,7 @@ fn threads<'a>() -> Columns<'a, Row<'a>> {
         .cell("preempted", |row| {
             or_unknown(row.vcpu.involuntary_switches, count)
         })
-        .cell("spurious", |row| {
-            count(row.vcpu.counter(Counter::Lock(LockEvent::PvSpuriousWakeup)))
-        })
+        .cell("spurious", |row| count(row.vcpu.counter(SPURIOUS)))
         .value("exits", |row| row.vcpu.exits.values().sum::<u64>())
         .cell("exits by kind", |row| {
             let exits = row.vcpu.exits.iter();

@@ -3,6 +3,7 @@
 use super::*;
 use crate::command::{Cli, Command};
 use crate::host::Device;
+use crate::options::Request;
 use crate::options::machine::KvmError;
 use crate::scenario::MachineKind;
 use clap::Parser;
@@ -12,9 +13,8 @@ fn host() -> Host {
 }
 
 fn run_args(options: &str) -> Box<RunArgs> {
-    let words = ["pvlab", "run"]
-        .into_iter()
-        .chain(options.split_whitespace());
+    let words = ["pvlab", "run"].into_iter();
+    let words = words.chain(options.split_whitespace());
     match Cli::try_parse_from(words).unwrap().command {
         Command::Run(args) => args,
         _ => unreachable!(),
@@ -39,7 +39,7 @@ fn defaults_use_two_allowed_cpus_with_four_vcpus_each() {
     assert_eq!(request.scenario.cpus, [1, 2]);
     assert_eq!(request.scenario.vcpus(), 8);
     assert_eq!(request.scenario.machine, MachineKind::Kvm);
-    assert_eq!(request.machine_reason, "vendor unknown");
+    assert_eq!(request.context.machine_reason, "vendor unknown");
     let two_seconds = Length::Duration(Duration::from_secs(2));
     assert_eq!(request.scenario.length, two_seconds);
 }
@@ -57,7 +57,8 @@ fn without_kvm_the_machine_is_threads_and_says_why() {
     host.kvm.device = Device::NoPermission;
     let request = ask("--lock tas", &host).unwrap();
     assert_eq!(request.scenario.machine, MachineKind::Threads);
-    assert_eq!(request.machine_reason, "no permission to open /dev/kvm");
+    let reason = request.context.machine_reason;
+    assert_eq!(reason, "no permission to open /dev/kvm");
 
     let error = ask("--lock tas --machine kvm", &host).unwrap_err();
     assert_eq!(error.exit_code, 1);

@@ -4,17 +4,10 @@ pub(crate) mod report;
 pub(crate) mod result;
 
 use crate::host::Host;
-use crate::options::cells;
-use crate::options::cells::{Cell, CellArgs};
-use crate::options::effect::NoEffect;
-use crate::options::error::{CliError, usage};
-use crate::options::exit::{DONE, interrupted};
-use crate::options::guests::{Guests, vcpus};
-use crate::options::lock::{LockArg, lock_parser};
-use crate::options::machine::MachineUsage;
-use crate::options::numbers::{each, rounds};
-use crate::options::times::nonzero_duration;
-use crate::record::Context;
+use crate::options::{
+    Cell, CellArgs, CliError, DONE, Guests, LockArg, MachineUsage, NoEffect, cells, each,
+    interrupted, lock_parser, nonzero_duration, rounds, usage, vcpus,
+};
 use crate::report::Report;
 use crate::scenario::{Length, Placement, Scenario, Simulated, VmSpec};
 use clap::Args;
@@ -53,20 +46,12 @@ pub(crate) struct SimArgs {
 /// Runs every lock at every value, and reports.
 pub(crate) fn run(args: &SimArgs) -> Result<u8, CliError> {
     let sweep = Sweep::parse(&args.sweep)?;
-    let guests = Guests::Alternatives {
-        locks: args.locks.clone(),
-        first: 0,
-        vcpus: args.vcpus,
-    };
+    let guests = Guests::one_of(&args.locks[..], args.vcpus);
     let host = Host::examine();
     let asked = (args.cells.common).request(guests, Length::Duration(args.duration), &host)?;
-    let scenario = asked.scenario;
+    let (scenario, locks) = (asked.scenario, asked.locks);
     let Some(simulated) = &scenario.simulated else {
-        return Err(MachineUsage::NotSimulated {
-            option: "--sweep",
-            machine: scenario.machine.name(),
-        }
-        .into());
+        return Err(MachineUsage::not_simulated("--sweep", scenario.machine).into());
     };
     let name = sweep.parameter.name;
     let of_set = |set: &String| set.split('=').next().is_some_and(|set| set.trim() == name);
@@ -87,7 +72,7 @@ pub(crate) fn run(args: &SimArgs) -> Result<u8, CliError> {
         simulated.set.push(format!("{name}={value}"));
         // Each value, before anything runs.
         crate::machine::spec(&simulated)?;
-        for &lock in &asked.locks {
+        for &lock in &locks {
             for round in 0..args.rounds {
                 let scenario = Scenario {
                     simulated: Some(simulated.clone()),
@@ -103,15 +88,14 @@ pub(crate) fn run(args: &SimArgs) -> Result<u8, CliError> {
     }
     let (records, complete) = cells::records(&list, jobs, None)?;
     // Values that are not complete are left out.
-    let of_value = asked.locks.len() * args.rounds;
+    let of_value = locks.len() * args.rounds;
     let points = sweep.values.iter().zip(records.chunks_exact(of_value));
-    let points: Vec<_> = points
-        .map(|(&value, records)| Point::new(value, records, args.rounds))
-        .collect();
+    let point = |(&value, records)| Point::new(value, records, args.rounds);
+    let points: Vec<_> = points.map(point).collect();
     let done = points.len();
     if done > 0 {
         let report = SweepReport {
-            context: Context::new(host, asked.machine_reason, &scenario),
+            context: asked.context,
             parameter: name,
             unit: sweep.parameter.unit.symbol(),
             rounds: args.rounds,

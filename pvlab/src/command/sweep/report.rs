@@ -1,21 +1,16 @@
 //! The report of a sweep.
 
 use super::result::{LockAt, Point, Sweep};
-use crate::figures::stats::in_words;
-use crate::figures::{none, two_states};
+use crate::figures::{in_words, none, two_states};
 use crate::human::{or_dash, ratio, ratios, throughput};
 use crate::record::Context;
-use crate::report::column::Columns;
-use crate::report::doc::{Block, Table};
-use crate::report::{Format, Report, headline};
+use crate::report::{Block, Columns, Format, Report, Table, headline};
 use crate::scenario::Scenario;
 use serde::Serialize;
 
-/// The report of a sweep.
 #[derive(Debug, Serialize)]
 #[serde(tag = "schema", rename = "pvlab.sweep/1")]
 pub(crate) struct SweepReport {
-    /// Where it was run.
     #[serde(flatten)]
     pub context: Context,
     /// The name of the parameter that was swept over.
@@ -26,9 +21,7 @@ pub(crate) struct SweepReport {
     pub rounds: usize,
     /// A run, without the parameter that was swept over.
     pub scenario: Scenario,
-    /// What came out at each value.
     pub points: Vec<Point>,
-    /// What was swept over.
     #[serde(skip)]
     pub sweep: Sweep,
 }

@@ -1,50 +1,39 @@
 //! A parameter of a simulated machine at several values.
 
-use crate::figures::stats::{Support, median, rounds_interval};
-use crate::figures::{Bistable, Run, none};
+use crate::figures::{Bistable, Run, Support, median, none, rounds_interval};
 use crate::human::time;
 use crate::record::Record;
 use serde::Serialize;
 use sim::{Parameter, SpecError, Unit};
 
-/// Most values of a sweep.
 const MOST_VALUES: usize = 1000;
 
-/// Values of a parameter.
 #[derive(Clone, Debug)]
 pub(crate) struct Sweep {
-    /// The parameter.
     pub parameter: &'static Parameter,
     /// In its unit.
     pub values: Vec<f64>,
 }
 
-/// Why text is no sweep.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SweepSyntax {
-    /// Not PARAMETER=VALUES.
     #[error(
         "--sweep '{0}' is not of the form PARAMETER=FROM..TO:log:N, PARAMETER=FROM..TO:lin:N or PARAMETER=VALUE,VALUE"
     )]
     Form(String),
-    /// Too few values, or too many.
     #[error("--sweep {0}: a sweep has 2 to {MOST_VALUES} values")]
     Count(String),
     /// A value that is there twice, perhaps since a parameter that counts takes whole numbers.
     #[error("--sweep {text}: the value {value} is there twice; give fewer")]
     Twice {
-        /// The sweep.
         text: String,
         /// The value, in the parameter's unit.
         value: f64,
     },
-    /// Also given by --set.
     #[error("{0} is swept over, so --set cannot set it; leave one out")]
     AlsoSet(&'static str),
-    /// A logarithmic sweep from, or to, zero.
     #[error("--sweep {0}: a logarithmic sweep takes only values above 0")]
     Logarithm(String),
-    /// No such parameter, or value.
     #[error(transparent)]
     Spec(#[from] SpecError),
 }
@@ -59,9 +48,7 @@ impl Sweep {
         let (name, values) = text.split_once('=').ok_or_else(form)?;
         let parameter = sim::parameter(name.trim())?;
         let values: Vec<f64> = match values.split_once("..") {
-            None => values
-                .split(',')
-                .map(|value| parameter.parse(value.trim()))
+            None => (values.split(',').map(|value| parameter.parse(value.trim())))
                 .collect::<Result<_, _>>()?,
             Some((from, rest)) => {
                 let parts: Vec<_> = rest.split(':').collect();
@@ -115,19 +102,15 @@ fn rounded(parameter: &Parameter, value: f64) -> f64 {
     }
 }
 
-/// What came out at a value.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Point {
     /// The value, in the parameter's unit.
     pub value: f64,
-    /// One for each lock.
     pub locks: Vec<LockAt>,
 }
 
-/// What came out of a lock.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct LockAt {
-    /// Its name.
     pub lock: String,
     /// Acquisitions per second in each round.
     #[serde(serialize_with = "none::figures")]
@@ -143,7 +126,6 @@ pub(crate) struct LockAt {
     /// The ratio's interval over seeds, if there are enough rounds.
     #[serde(serialize_with = "none::ends")]
     pub ratio_interval: Option<(f64, f64)>,
-    /// What it is.
     pub ratio_interval_is: Option<Support>,
 }
 

@@ -1,16 +1,11 @@
 //! Options of `pvlab torture`, and the scenario that comes of them.
 
 use crate::host::Host;
-use crate::options::common::{BaseArgs, Request};
-use crate::options::effect::NoEffect;
-use crate::options::error::{CliError, usage};
-use crate::options::guests::Guests;
-use crate::options::lock::{LockArg, lock_parser};
-use crate::options::machine::MachineUsage;
-use crate::options::numbers::{NumberUsage, count};
-use crate::options::output::ReportArgs;
-use crate::options::times::{duration, long_duration, long_interval, nonzero_long_duration};
-use crate::options::work::no_read_side;
+use crate::options::{
+    BaseArgs, CliError, Guests, LockArg, MachineUsage, NoEffect, NumberUsage, ReportArgs, Request,
+    count, duration, lock_parser, long_duration, long_interval, no_read_side,
+    nonzero_long_duration, usage,
+};
 use crate::scenario::{Length, MachineKind, Mix, Placement, Torture};
 use abi::Dispatch;
 use clap::Args;
@@ -142,7 +137,7 @@ pub(super) fn torture_request(
         return Err(TortureUsage::ImpatientWatchdog { watchdog, hold }.into());
     }
     let ask = |vcpus| {
-        let guests = Guests::one(lock, vcpus);
+        let guests = Guests::one_of([lock], vcpus);
         let length = Length::Duration(args.duration);
         let place = Placement::Floating;
         (args.base).request(guests, length, &place, host, |scenario, _| {
@@ -156,12 +151,11 @@ pub(super) fn torture_request(
     let writers = args.writers.unwrap_or(if shared { cpus } else { 2 * cpus });
     let readers = args.readers.unwrap_or(if shared { cpus } else { 0 });
     if writers + readers == 0 {
-        let choice = if shared {
-            "--writers and --readers"
-        } else {
-            "--writers (the lock has no read side)"
-        };
-        return Err(TortureUsage::NoThreads(choice).into());
+        return Err(TortureUsage::NoThreads(match shared {
+            true => "--writers and --readers",
+            false => "--writers (the lock has no read side)",
+        })
+        .into());
     }
     let how = Torture {
         long_hold: hold,

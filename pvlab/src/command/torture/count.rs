@@ -13,13 +13,11 @@ use std::mem::offset_of;
 pub(crate) struct Count(Vec<u64>);
 
 impl Count {
-    /// That of each vCPU.
     pub(crate) fn all(vm: &dyn RunningVm) -> Result<Vec<Self>, RegionError> {
         let vcpus = 0..vm.region().layout().vcpus();
         vcpus.map(|vcpu| Self::of(vm, vcpu)).collect()
     }
 
-    /// That of one vCPU.
     pub(crate) fn of(vm: &dyn RunningVm, vcpu: usize) -> Result<Self, RegionError> {
         vm.region().counters(vcpu).map(Self)
     }
@@ -55,23 +53,15 @@ pub(crate) struct Tally {
 
 impl Tally {
     pub(crate) fn of(counts: &[Count]) -> Self {
-        let of = |figure: fn(&Count) -> u64| {
-            let all = || counts.iter().map(figure);
-            (
-                all().sum(),
-                all().max().unwrap_or(0),
-                all().min().unwrap_or(0),
-            )
-        };
-        let (total, max, min) = of(|count| count.get(Counter::Acquisitions));
-        let (fail, fail_max, fail_min) = of(Count::failures);
+        let acquisitions = || counts.iter().map(|count| count.get(Counter::Acquisitions));
+        let failures = || counts.iter().map(Count::failures);
         Self {
-            total,
-            max,
-            min,
-            fail,
-            fail_max,
-            fail_min,
+            total: acquisitions().sum(),
+            max: acquisitions().max().unwrap_or(0),
+            min: acquisitions().min().unwrap_or(0),
+            fail: failures().sum(),
+            fail_max: failures().max().unwrap_or(0),
+            fail_min: failures().min().unwrap_or(0),
         }
     }
 }
@@ -96,21 +86,17 @@ pub(crate) fn exclusive(scenario: &Scenario, counts: &[Count]) -> u64 {
     own.sum()
 }
 
-/// Acquisitions of each vCPU so far.
 pub(crate) fn acquisitions(vm: &dyn RunningVm) -> Result<Vec<u64>, RegionError> {
     let field = offset_of!(VcpuArea, counters) + 8 * Counter::Acquisitions.index();
-    let region = vm.region();
-    (0..region.layout().vcpus())
-        .map(|vcpu| region.vcpu_word(vcpu, field))
+    let vcpus = 0..vm.region().layout().vcpus();
+    vcpus
+        .map(|vcpu| vm.region().vcpu_word(vcpu, field))
         .collect()
 }
 
-/// What each vCPU does.
 pub(crate) fn states(vm: &dyn RunningVm) -> Result<Vec<VcpuState>, RegionError> {
-    let region = vm.region();
-    (0..region.layout().vcpus())
-        .map(|vcpu| region.state(vcpu))
-        .collect()
+    let vcpus = 0..vm.region().layout().vcpus();
+    vcpus.map(|vcpu| vm.region().state(vcpu)).collect()
 }
 
 /// When the wait began that vCPU `vcpu` is in, in ticks; 0 if it is in none.
@@ -126,11 +112,13 @@ mod tests {
     #[test]
     fn max_and_min_are_of_acquisitions_and_separately_of_failures() {
         let count = |acquisitions, violations, late| {
-            let mut count = Count(vec![0; Counter::COUNT]);
-            count.0[Counter::Acquisitions.index()] = acquisitions;
-            count.0[Counter::Violations.index()] = violations;
-            count.0[Counter::Late.index()] = late;
-            count
+            let of = |counter| match counter {
+                Counter::Acquisitions => acquisitions,
+                Counter::Violations => violations,
+                Counter::Late => late,
+                _ => 0,
+            };
+            Count(Counter::all().map(of).collect())
         };
         let tally = Tally::of(&[count(10, 0, 1), count(3, 2, 0), count(7, 0, 0)]);
         assert_eq!((tally.total, tally.max, tally.min), (20, 10, 3));

@@ -59,7 +59,6 @@ pub(crate) fn run(
     })
 }
 
-/// A test under way.
 struct Test<'a> {
     run: Run<'a>,
     torture: &'a Torture,

@@ -50,10 +50,9 @@ pub(crate) fn interval(interval: &Counts, legacy: bool) -> Vec<String> {
 }
 
 fn line(at_s: f64, what: &str, tally: &Tally, legacy: bool) -> String {
-    let (max, min) = if legacy {
-        (tally.fail_max, tally.fail_min)
-    } else {
-        (tally.max, tally.min)
+    let (max, min) = match legacy {
+        true => (tally.fail_max, tally.fail_min),
+        false => (tally.max, tally.min),
     };
     let spread = if max / 2 > min { "???" } else { "" };
     let failed = if tally.fail > 0 { "!!!" } else { "" };
@@ -67,10 +66,9 @@ fn line(at_s: f64, what: &str, tally: &Tally, legacy: bool) -> String {
 
 /// The verdict.
 pub(crate) const fn end(failed: bool) -> &'static str {
-    if failed {
-        "End of test: FAILURE"
-    } else {
-        "End of test: SUCCESS"
+    match failed {
+        true => "End of test: FAILURE",
+        false => "End of test: SUCCESS",
     }
 }
 

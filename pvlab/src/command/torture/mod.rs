@@ -16,12 +16,10 @@ mod watch;
 pub(crate) use args::{EXAMPLES, TortureArgs};
 
 use crate::host::Host;
-use crate::options::error::CliError;
-use crate::options::exit::{BROKEN, DONE, interrupted, watch};
-use crate::options::output::Target;
-use crate::options::progress::{Aside, Progress, Watcher};
-use crate::options::times::{TimeUsage, check_time};
-use crate::record::Context;
+use crate::options::{
+    Aside, BROKEN, CliError, DONE, Progress, Target, TimeUsage, Watcher, check_time, interrupted,
+    watch,
+};
 use crate::report::Format;
 use args::{TortureUsage, torture_request};
 use report::{TortureReport, head};
@@ -33,7 +31,6 @@ const MOST_INTERVALS: u128 = 1_000_000;
 /// Statistics interval, unless said otherwise; at most the test.
 const STAT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Tortures the lock and reports.
 pub(crate) fn torture(args: &TortureArgs) -> Result<u8, CliError> {
     let host = Host::examine();
     let format = args.report.format;
@@ -59,8 +56,7 @@ pub(crate) fn torture(args: &TortureArgs) -> Result<u8, CliError> {
     }
     let target = Target::check(args.report.output.as_deref())?;
     watch(&target);
-    let scenario = request.scenario;
-    let context = Context::new(host, request.machine_reason, &scenario);
+    let (scenario, context) = (request.scenario, request.context);
     let live = format == Format::Table && target.is_stdout();
     let progress = Progress::new(1, Some(args.duration));
     progress.begin(String::new());
@@ -85,11 +81,8 @@ pub(crate) fn torture(args: &TortureArgs) -> Result<u8, CliError> {
             "interrupted after {measured:.1} s; the report is of these"
         )));
     }
-    Ok(if report.failures.is_empty() {
-        DONE
-    } else {
-        BROKEN
-    })
+    let stood = report.failures.is_empty();
+    Ok(if stood { DONE } else { BROKEN })
 }
 
 #[cfg(test)]

@@ -18,7 +18,6 @@ const ROLL_EVERY: Duration = Duration::from_secs(2);
 /// How long to wait until everybody is there, as long as somebody runs.
 const ROLL_PATIENCE: Duration = Duration::from_secs(1);
 
-/// The pauses of a test.
 pub(crate) struct Pauses {
     begun: Instant,
     /// Those that were asked for and are over.
@@ -103,10 +102,8 @@ impl Pauses {
             return Ok(());
         };
         let region = run.vms[0].machine.region();
-        let acquisitions = match pause.everybody {
-            Some((_, before)) => region.acquisitions()? - before,
-            None => 0,
-        };
+        let before = pause.everybody.map(|(_, before)| before);
+        let acquisitions = before.map_or(Ok(0), |n| region.acquisitions().map(|now| now - n))?;
         region.set_pause(false)?;
         wake_pausing(run)?;
         watch.paused(pause.since.elapsed());

@@ -6,7 +6,6 @@ use crate::scenario::{Mix, Scenario};
 use serde::Serialize;
 use std::fmt;
 
-/// Everything about one test.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Outcome {
     pub scenario: Scenario,
@@ -41,7 +40,6 @@ pub(crate) struct Counts {
     pub reads: Option<Tally>,
 }
 
-/// A pause.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Pause {
     /// When it was asked for, s after the start.
@@ -54,7 +52,6 @@ pub(crate) struct Pause {
     pub to_s: f64,
 }
 
-/// What a thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Role {
@@ -72,7 +69,6 @@ impl fmt::Display for Role {
     }
 }
 
-/// One thread's part of a test.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Thread {
     pub role: Role,

@@ -6,24 +6,27 @@ use super::verdict::{Failure, failures};
 use crate::figures::never_told;
 use crate::human::{plural, share, time};
 use crate::record::{Context, absent};
-use crate::report::doc::{Block, render};
-use crate::report::headline::headline;
-use crate::report::{Format, to_json};
-use crate::scenario::Scenario;
-use crate::scenario::selection::SlowPath;
+use crate::report::{Block, Format, headline, render, to_json};
+use crate::scenario::{Scenario, SlowPath};
 use serde::Serialize;
 use std::time::Duration;
 
 /// Threads named one by one.
 const SHOWN: usize = 20;
 
-/// The report of a torture test.
-#[derive(Clone, Debug)]
+#[derive(Debug, Serialize)]
+#[serde(tag = "schema", rename = "pvlab.torture/1")]
 pub(crate) struct TortureReport {
-    pub record: Outcome,
-    pub failures: Vec<Failure>,
+    #[serde(flatten)]
     context: Context,
+    /// Unless the test was not carried through.
+    verdict: Option<&'static str>,
+    slow_paths: Vec<SlowPath>,
+    pub failures: Vec<String>,
+    pub record: Outcome,
+    #[serde(skip)]
     stat_interval: Duration,
+    #[serde(skip)]
     legacy: bool,
 }
 
@@ -35,18 +38,6 @@ pub(crate) fn head(context: &Context, scenario: &Scenario, stat_interval: Durati
     head
 }
 
-/// The report for programs.
-#[derive(Serialize)]
-struct Json<'a> {
-    schema: &'static str,
-    #[serde(flatten)]
-    context: &'a Context,
-    verdict: Option<&'static str>,
-    slow_paths: Vec<SlowPath>,
-    failures: Vec<String>,
-    record: &'a Outcome,
-}
-
 impl TortureReport {
     /// A report of that record. `legacy`: Max/Min is of failures.
     pub(crate) fn new(
@@ -55,8 +46,15 @@ impl TortureReport {
         legacy: bool,
         record: Outcome,
     ) -> Self {
+        let failures: Vec<_> = failures(&record).iter().map(Failure::to_string).collect();
+        let verdict = match failures.is_empty() {
+            true => "success",
+            false => "failure",
+        };
         Self {
-            failures: failures(&record),
+            verdict: (!record.interrupted).then_some(verdict),
+            slow_paths: SlowPath::of_vms(&record.scenario),
+            failures,
             record,
             context,
             stat_interval,
@@ -67,40 +65,15 @@ impl TortureReport {
     /// The report in that format; `from_start`: with the lines that were shown during the test.
     pub(crate) fn render(&self, format: Format, from_start: bool) -> String {
         match format {
-            Format::Json => to_json(&self.json()),
+            Format::Json => to_json(self),
             Format::Csv | Format::Table | Format::Markdown => {
-                let mut text = String::new();
-                if from_start {
-                    text += &render(&[Block::Lines(self.shown())], format);
-                }
-                if let Some(verdict) = self.verdict() {
-                    text += verdict;
-                    text.push('\n');
-                }
-                text.push('\n');
-                text + &render(&[Block::Lines(self.own())], format)
+                let lines = |lines| render(&[Block::Lines(lines)], format);
+                let shown = from_start.then(|| lines(self.shown())).unwrap_or_default();
+                let verdict = self.verdict.map(|_| lines::end(!self.failures.is_empty()));
+                let verdict = verdict.map(|line| format!("{line}\n")).unwrap_or_default();
+                format!("{shown}{verdict}\n{}", lines(self.own()))
             }
         }
-    }
-
-    fn json(&self) -> Json<'_> {
-        Json {
-            schema: "pvlab.torture/1",
-            context: &self.context,
-            verdict: (!self.record.interrupted).then_some(if self.failures.is_empty() {
-                "success"
-            } else {
-                "failure"
-            }),
-            slow_paths: SlowPath::of_vms(&self.record.scenario),
-            failures: self.failures.iter().map(ToString::to_string).collect(),
-            record: &self.record,
-        }
-    }
-
-    /// The verdict, unless the test was not carried through.
-    fn verdict(&self) -> Option<&'static str> {
-        (!self.record.interrupted).then(|| lines::end(!self.failures.is_empty()))
     }
 
     /// The lines shown during the test.
@@ -121,10 +94,9 @@ impl TortureReport {
         let total = |role| of(role).map(|thread| thread.acquisitions).sum::<u64>();
         let (writes, reads) = (total(Role::Writer), total(Role::Reader));
         let shared = record.scenario.vms[0].lock.kind.is_rw();
-        let by_kind = if shared {
-            format!("{writes} for writing, {reads} for reading")
-        } else {
-            writes.to_string()
+        let by_kind = match shared {
+            true => format!("{writes} for writing, {reads} for reading"),
+            false => writes.to_string(),
         };
         let contended = match record.contended {
             None => "contended or not: the lock does not tell".to_owned(),
@@ -166,10 +138,9 @@ impl TortureReport {
                     1 => "1 thread was".to_owned(),
                     n => format!("{n} threads were"),
                 },
-                if record.scenario.machine.facts().ends_waiters {
-                    "stopped while waiting"
-                } else {
-                    "not waited for"
+                match record.scenario.machine.facts().ends_waiters {
+                    true => "stopped while waiting",
+                    false => "not waited for",
                 }
             )),
             None => {}
@@ -194,7 +165,6 @@ impl Outcome {
         })
     }
 
-    /// A line for each thread that starved.
     fn starved_lines(&self) -> Vec<String> {
         let starved = self.threads.iter();
         let starved = starved.filter_map(|thread| Some((thread, thread.starved?)));

@@ -1,6 +1,6 @@
 //! How threads are scheduled: less important than others, or real-time; and moved about.
 
-use crate::scenario::{Scenario, Torture};
+use crate::scenario::Torture;
 use crate::session::{Run, RunError};
 use host::thread::{set_fifo, set_nice};
 
@@ -12,7 +12,9 @@ const WRITERS: i32 = 1;
 
 /// Sets up the scheduling of a test's threads.
 pub(crate) fn schedule(run: &Run<'_>, torture: &Torture) -> Result<(), RunError> {
-    for (vcpu, tid) in tids(run) {
+    let machine = &run.vms[0].machine;
+    let vcpus = 0..machine.region().layout().vcpus();
+    for (vcpu, tid) in vcpus.filter_map(|vcpu| Some((vcpu, machine.tid(vcpu)?))) {
         if torture.writer_fifo && vcpu < run.scenario.writers() {
             set_fifo(tid, WRITERS).map_err(RunError::Fifo)?;
         } else {
@@ -25,21 +27,12 @@ pub(crate) fn schedule(run: &Run<'_>, torture: &Torture) -> Result<(), RunError>
 /// Moves all threads to all CPUs but one: each in turn, and after the last none is left out for once,
 /// or two CPUs would never work at the same time. `number` counts the calls from 0.
 pub(crate) fn shuffle(run: &Run<'_>, number: usize) -> Result<(), RunError> {
-    let rest = rest(run.scenario, number);
+    let cpus = &run.scenario.cpus;
+    let idle = number % (cpus.len() + 1);
+    let rest = cpus.iter().enumerate().filter(|&(i, _)| i != idle);
+    let rest: Vec<_> = rest.map(|(_, &cpu)| cpu).collect();
     let machine = &run.vms[0].machine;
     let mut vcpus = 0..machine.region().layout().vcpus();
-    vcpus
-        .try_for_each(|vcpu| machine.set_affinity(vcpu, &rest))
-        .map_err(RunError::Scheduling)
-}
-
-fn rest(scenario: &Scenario, number: usize) -> Vec<usize> {
-    let idle = number % (scenario.cpus.len() + 1);
-    let others = scenario.cpus.iter().enumerate().filter(|&(i, _)| i != idle);
-    others.map(|(_, &cpu)| cpu).collect()
-}
-
-fn tids(run: &Run<'_>) -> impl Iterator<Item = (usize, rustix::process::Pid)> {
-    let vm = &run.vms[0];
-    (0..vm.machine.region().layout().vcpus()).filter_map(|vcpu| Some((vcpu, vm.machine.tid(vcpu)?)))
+    let moved = vcpus.try_for_each(|vcpu| machine.set_affinity(vcpu, &rest));
+    moved.map_err(RunError::Scheduling)
 }

@@ -11,7 +11,6 @@ use tokio::time::{Instant, sleep};
 /// each turn lasts until the host runs the one whose turn it is.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How a test ended.
 #[derive(Default)]
 pub(crate) struct End {
     /// vCPUs that have not ended.
@@ -33,10 +32,8 @@ pub(crate) async fn stop(run: &mut Run<'_>, watch: &mut Watch) -> Result<End, Ru
         }
         wake_pausing(run)?;
         let states = states(&*run.vms[0].machine)?;
-        let all = 0..states.len();
-        let given_up: Vec<_> = all
-            .filter(|&vcpu| states[vcpu] != VcpuState::Done)
-            .collect();
+        let going_on = |&vcpu: &usize| states[vcpu] != VcpuState::Done;
+        let given_up: Vec<_> = (0..states.len()).filter(going_on).collect();
         if given_up.is_empty() {
             return Ok(End::default());
         }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::command::{Cli, Command};
-use crate::options::common::Request;
+use crate::options::Request;
 use crate::scenario::{Length, Mix, Scenario, Torture};
 use clap::Parser;
 

@@ -1,8 +1,7 @@
 //! The verdict.
 
-use super::record::Outcome;
+use super::record::{Outcome, Thread};
 
-/// What speaks against a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("mutual exclusion was broken: {0} times somebody was inside who should not have been")]
@@ -21,35 +20,29 @@ pub(crate) enum Failure {
 /// Everything that speaks against the lock. A lock that stood the test has nothing; to starve
 /// somebody is no failure.
 pub(crate) fn failures(record: &Outcome) -> Vec<Failure> {
-    let mut failures = Vec::new();
-    let violations = record.threads.iter().map(|thread| thread.violations).sum();
-    if violations > 0 {
-        failures.push(Failure::Exclusion(violations));
-    }
+    let sum = |of: fn(&Thread) -> u64| record.threads.iter().map(of).sum();
+    let (violations, late) = (sum(|thread| thread.violations), sum(|thread| thread.late));
     let (entries, acquisitions) = (record.entries, record.exclusive);
+    let wrong = Failure::Entries {
+        entries,
+        acquisitions,
+    };
     // A vCPU that was stopped may be just between the two; one that goes on may finish its turn.
     let nested = record.scenario.torture.map_or(0, |t| t.nested_locks);
     let open = record.given_up.len() * (1 + nested);
-    if entries.abs_diff(acquisitions) > open as u64 {
-        failures.push(Failure::Entries {
-            entries,
-            acquisitions,
-        });
-    }
-    let late = record.threads.iter().map(|thread| thread.late).sum();
-    if late > 0 {
-        failures.push(Failure::Late(late));
-    }
-    if record.stuck.is_some() {
-        failures.push(Failure::Stuck);
-    }
-    failures
+    let found = [
+        (violations > 0).then_some(Failure::Exclusion(violations)),
+        (entries.abs_diff(acquisitions) > open as u64).then_some(wrong),
+        (late > 0).then_some(Failure::Late(late)),
+        record.stuck.is_some().then_some(Failure::Stuck),
+    ];
+    found.into_iter().flatten().collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::torture::record::{Role, Starved, Thread};
+    use crate::command::torture::record::{Role, Starved};
     use crate::figures::fixture;
     use pvlock::LockKind;
 
@@ -87,11 +80,10 @@ mod tests {
         let mut record = record();
         assert_eq!(failures(&record), []);
         record.threads[1].acquisitions = 0;
-        let (waited_s, others, still) = (1.0, 20, true);
         record.threads[1].starved = Some(Starved {
-            waited_s,
-            others,
-            still,
+            waited_s: 1.0,
+            others: 20,
+            still: true,
         });
         assert_eq!(failures(&record), []);
     }

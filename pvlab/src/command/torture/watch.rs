@@ -63,10 +63,9 @@ impl Watch {
         let (now, khz) = (vm.machine.now(), vm.machine.khz());
         for (vcpu, own) in acquisitions.into_iter().enumerate() {
             let since = waiting_since(&*vm.machine, vcpu)?;
-            let waited = if since == 0 {
-                0
-            } else {
-                now.saturating_sub(since)
+            let waited = match since {
+                0 => 0,
+                since => now.saturating_sub(since),
             };
             let waited = Duration::from_nanos(ns(waited, khz));
             self.long_halted |= waited >= SUSPECT_LOST_AFTER && vm.machine.is_halted(vcpu);
@@ -88,15 +87,13 @@ impl Watch {
         let vcpus = self.spells.len() as u64;
         let spell = &mut self.spells[vcpu];
         if since != spell.since {
+            let still = false;
             *spell = Spell {
                 since,
                 others_before: others,
                 paused: Duration::ZERO,
-                worst: spell.worst,
+                worst: spell.worst.map(|worst| Starved { still, ..worst }),
             };
-            if let Some(worst) = &mut spell.worst {
-                worst.still = false;
-            }
         }
         if since == 0 {
             return;
@@ -110,10 +107,8 @@ impl Watch {
                 others,
                 still: true,
             };
-            let worse = |worst: Starved| worst.waited_s < now.waited_s;
-            if spell.worst.is_none_or(worse) {
-                spell.worst = Some(now);
-            }
+            let as_bad = |worst: &Starved| worst.waited_s >= now.waited_s;
+            spell.worst = spell.worst.filter(as_bad).or(Some(now));
         }
     }
 
@@ -149,9 +144,8 @@ impl Watch {
         }
         let since = self.all_halted.unwrap_or_else(Instant::now);
         self.all_halted = (all_halted && in_lock).then_some(since);
-        let lost = self
-            .all_halted
-            .filter(|since| since.elapsed() >= LOST_AFTER);
+        let long = |since: &Instant| since.elapsed() >= LOST_AFTER;
+        let lost = self.all_halted.filter(long);
         lost.map(|_| run.stuck(0)).transpose()
     }
 
@@ -176,9 +170,8 @@ impl Watch {
         };
         let fair = (now().zip(before).enumerate()).all(|(vcpu, (now, before))| {
             // One that has ended has nothing to do with it, and of others it is always known.
-            let had = now
-                .zip(*before)
-                .map(|(now, before)| now.saturating_sub(before));
+            let had = now.zip(*before);
+            let had = had.map(|(now, before)| now.saturating_sub(before));
             machine.is_halted(vcpu) || had.is_none_or(|had| had >= FAIR_CHANCE)
         });
         let stuck = silence >= run.scenario.watchdog && fair;

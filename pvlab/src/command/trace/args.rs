@@ -1,11 +1,6 @@
 //! Options of `pvlab trace`.
 
-use crate::options::common::Common;
-use crate::options::error::usage;
-use crate::options::guests::GuestArgs;
-use crate::options::numbers::{NumberUsage, whole};
-use crate::options::output::format;
-use crate::options::times::nonzero_duration;
+use crate::options::{Common, GuestArgs, NumberUsage, format, nonzero_duration, usage, whole};
 use crate::report::Format;
 use crate::scenario::{Mix, Scenario};
 use crate::trace::collect::DEFAULT_RECORDS;

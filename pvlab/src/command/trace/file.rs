@@ -1,14 +1,12 @@
 //! Where a trace goes, and what becomes of it when it cannot go there.
 
 use super::args::{TraceArgs, TraceFormatArg};
-use crate::options::error::CliError;
-use crate::options::exit::complain;
+use crate::options::{CliError, complain};
 use crate::publish::{Draft, Target, in_place, places};
 use crate::trace::account::{Account, Accountant};
 use crate::trace::batch::Batched;
 use crate::trace::header::{End, Header, Sizes};
-use crate::trace::sink;
-use crate::trace::sink::{Format, Sink, WriteError};
+use crate::trace::sink::{self, Format, Sink, WriteError};
 use crate::trace::{CollectError, Collector, Event, Merged};
 use std::ffi::OsStr;
 use std::fs::File;

@@ -9,19 +9,13 @@ pub(crate) use args::{EXAMPLES, TraceArgs, check_traceable, not_with_summary};
 use crate::ending;
 use crate::figures::never_told;
 use crate::host::Host;
-use crate::options::common::Request;
-use crate::options::error::{CliError, Ends};
-use crate::options::exit::{BROKEN, DONE, complain, interrupted};
-use crate::options::guests::Guests;
-use crate::options::output::Target;
-use crate::options::progress::{Progress, Watcher};
+use crate::options::{
+    BROKEN, CliError, DONE, Ends, Guests, Progress, Target, Watcher, complain, interrupted,
+};
 use crate::record::{Context, Record, absent};
-use crate::report;
-use crate::report::Format;
-use crate::scenario::selection::SlowPath;
-use crate::scenario::{Length, Lock, Scenario};
-use crate::session;
-use crate::session::{Observer, Options};
+use crate::report::{self, Format};
+use crate::scenario::{Length, Lock, Scenario, SlowPath};
+use crate::session::{self, Observer, Options};
 use crate::trace::account::{Account, Accountant, Setup, VmSetup};
 use crate::trace::collect::DEFAULT_RECORDS;
 use crate::trace::header::{ClockFit, End, Header, VmHeader};
@@ -43,15 +37,11 @@ pub(crate) fn trace(args: &TraceArgs) -> Result<u8, CliError> {
 fn record(args: &TraceArgs) -> Result<u8, CliError> {
     let host = Host::examine();
     let guests = Guests::of(&args.guests)?;
-    let Request {
-        mut scenario,
-        machine_reason,
-        ..
-    } = (args.common).request(guests, Length::Duration(args.duration), &host)?;
+    let asked = (args.common).request(guests, Length::Duration(args.duration), &host)?;
+    let (mut scenario, context) = (asked.scenario, asked.context);
     check_traceable(&scenario)?;
     // The trace has every wait: timing them once more would only cost time.
     scenario.latency = false;
-    let context = Context::new(host, machine_reason, &scenario);
 
     // Whether the file can be written is found out before the run, not after.
     let mut header = header(&context, &scenario);
@@ -70,10 +60,10 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
     let spare = destination.as_ref().and_then(Destination::directory);
     let mut collector = Collector::new(args.ring, spare)?;
     let mut progress = Progress::new(1, scenario.expected());
-    let result = {
-        let mut watcher = Watcher::new(&progress);
-        session::trace(&scenario, &Options::default(), &mut watcher, &mut collector)
-    };
+    let options = Options::default();
+    let mut watcher = Watcher::new(&progress);
+    let result = session::trace(&scenario, &options, &mut watcher, &mut collector);
+    drop(watcher);
     if ending::has_reader_left() {
         return Ok(DONE);
     }
@@ -81,14 +71,12 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
     let begun = Instant::now();
     progress.end();
     progress.at("merging", 1.0);
-    let tsc_start = collector.began();
-    header.clock = collector
-        .fit()
-        .map_or(header.clock, |fit| fit.header(tsc_start));
-    header.switches = collector.without_switches().is_none();
-    header
-        .notes
-        .extend(collector.without_switches().map(str::to_owned));
+    if let Some(fit) = collector.fit() {
+        header.clock = fit.header(collector.began());
+    }
+    let no_switches = collector.without_switches();
+    header.switches = no_switches.is_none();
+    header.notes.extend(no_switches.map(str::to_owned));
     let absences = result.as_ref().ok().and_then(|r| absent(&r.without_cpu));
     header.notes.extend(absences.map(|text| {
         format!("{text}: neither the scheduler nor a lock is to blame for what waited meanwhile")
@@ -208,10 +196,7 @@ fn accountant(header: &Header) -> Accountant {
     let vms = header.vms.iter().map(|vm| VmSetup {
         // The account needs the lock for its name only; one that this version does not know is kept
         // as one without an order.
-        lock: vm
-            .lock
-            .parse()
-            .map_or(LockKind::Tas.into(), |lock: Lock| lock.kind),
+        lock: (vm.lock.parse()).map_or(LockKind::Tas.into(), |lock: Lock| lock.kind),
         vcpus: vm.vcpus.len(),
         locks: vm.locks,
     });
@@ -299,24 +284,19 @@ fn about(
         text += &format!("written: {}, {} events\n", path.display(), end.events);
     }
     let (dropped, lost) = (collector.dropped(), collector.lost_switches());
+    let full = "events found their ring full: take a larger --ring";
     let late = "events came too late to be sorted and were moved forward";
-    for (n, what) in [
-        (
-            dropped,
-            "events found their ring full: take a larger --ring",
-        ),
+    let counts = [
+        (dropped, full),
         (lost, "context switches were lost by the kernel"),
         (merged.late, late),
         (merged.malformed, "words in trace rings were no records"),
-    ] {
-        if n > 0 {
-            text += &format!("warning: {n} {what}\n");
-        }
-    }
-    for note in &header.notes {
-        text += &format!("warning: {note}\n");
-    }
-    text
+    ];
+    let counts = counts.into_iter().filter(|(n, _)| *n > 0);
+    let counts = counts.map(|(n, what)| format!("{n} {what}"));
+    let warnings = counts.chain(header.notes.clone());
+    let warnings = warnings.map(|warning| format!("warning: {warning}\n"));
+    text + &warnings.collect::<String>()
 }
 
 /// How the VMs' vCPUs wait, a line for each VM.

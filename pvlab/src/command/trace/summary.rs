@@ -1,18 +1,13 @@
 //! The account of a trace that is there.
 
-use super::TraceArgs;
-use super::{accountant, check_sums, slow_paths};
-use crate::options::error::CliError;
-use crate::options::exit::complain;
-use crate::options::output::Target;
-use crate::report;
-use crate::report::Format;
+use super::{TraceArgs, accountant, check_sums, slow_paths};
+use crate::options::{CliError, Target, complain};
+use crate::report::{self, Format};
 use crate::scenario::Scenario;
 use crate::trace::read;
 use serde::Deserialize;
 use std::path::Path;
 
-/// Reads a trace and accounts for it.
 pub(crate) fn summarise(args: &TraceArgs, path: &Path) -> Result<u8, CliError> {
     let mut begun = None;
     let summary = read::read(path, |header, event| {
@@ -23,11 +18,8 @@ pub(crate) fn summarise(args: &TraceArgs, path: &Path) -> Result<u8, CliError> {
     let format = args.account;
     let mut text = String::new();
     if format == Format::Table {
-        text += &format!(
-            "trace: {}, machine {}\n",
-            path.display(),
-            summary.header.machine
-        );
+        let machine = &summary.header.machine;
+        text += &format!("trace: {}, machine {machine}\n", path.display());
         // A scenario that this version does not understand is left out, not the account.
         let scenario = Scenario::deserialize(&summary.header.scenario);
         text += &scenario.map_or_else(|_| String::new(), |scenario| slow_paths(&scenario));

@@ -5,17 +5,10 @@ pub(crate) mod result;
 
 use super::calibrate::fit::twin;
 use crate::host::Host;
-use crate::options::cells;
-use crate::options::cells::{Cell, CellArgs};
-use crate::options::effect;
-use crate::options::error::CliError;
-use crate::options::exit::{DONE, interrupted};
-use crate::options::guests::{Guests, vcpus};
-use crate::options::lock::{LockArg, lock_parser};
-use crate::options::machine::{MachineArg, MachineUsage, machine_parser};
-use crate::options::numbers::{each, rounds};
-use crate::options::times::nonzero_duration;
-use crate::record::Context;
+use crate::options::{
+    Cell, CellArgs, CliError, DONE, Guests, LockArg, MachineArg, MachineUsage, cells, each, effect,
+    interrupted, lock_parser, machine_parser, nonzero_duration, rounds, vcpus,
+};
 use crate::report::{Report, headline};
 use crate::scenario::{Length, Scenario, Simulated, VmSpec};
 use clap::Args;
@@ -56,11 +49,8 @@ pub(crate) struct ValidateArgs {
 pub(crate) fn run(args: &ValidateArgs) -> Result<u8, CliError> {
     let host = Host::examine();
     let MachineArg::Simulated(against) = &args.against else {
-        return Err(MachineUsage::NotSimulated {
-            option: "--against",
-            machine: "real",
-        }
-        .into());
+        let (option, machine) = ("--against", "real");
+        return Err(MachineUsage::NotSimulated { option, machine }.into());
     };
     let twin_machine = Simulated {
         preset: against.clone(),
@@ -71,20 +61,15 @@ pub(crate) fn run(args: &ValidateArgs) -> Result<u8, CliError> {
     effect::check_assignments(&twin_machine, &common.placement)?;
     common.base.machine.set.clear();
     let most = args.vcpus.iter().copied().max();
-    let guests = Guests::Alternatives {
-        locks: args.locks.clone(),
-        first: 0,
-        vcpus: most,
-    };
+    let guests = Guests::one_of(&args.locks[..], most);
     let asked = common.request(guests, Length::Duration(args.duration), &host)?;
-    let scenario = asked.scenario;
+    let (scenario, context) = (asked.scenario, asked.context);
     if scenario.machine.is_simulated() {
         return Err(MachineUsage::MeasuresReal("pvlab validate").into());
     }
     let (jobs, target) = args.cells.start(Simulated::KIND)?;
-    let places: Vec<_> = (asked.locks.iter())
-        .flat_map(|&lock| args.vcpus.iter().map(move |&vcpus| (lock, vcpus)))
-        .collect();
+    let sizes = |&lock| args.vcpus.iter().map(move |&vcpus| (lock, vcpus));
+    let places: Vec<_> = asked.locks.iter().flat_map(sizes).collect();
     // Round after round, so that what changes on the host in the meantime changes for all alike.
     let mut real = Vec::new();
     let mut simulated = Vec::new();
@@ -115,7 +100,6 @@ pub(crate) fn run(args: &ValidateArgs) -> Result<u8, CliError> {
         let rounds = |side: usize| sides[side].iter().skip(place).step_by(places.len());
         ValidationCell::new(lock, vcpus, scenario.cpus.len(), rounds(0), rounds(1))
     });
-    let context = Context::new(host, asked.machine_reason, &scenario);
     let report = ValidateReport {
         cells: cells.collect(),
         first_line: headline(&context, &scenario),

@@ -1,36 +1,28 @@
 //! The report of a validation.
 
 use super::result::ValidationCell;
-use crate::figures::stats::in_words;
-use crate::figures::{none, two_states};
+use crate::figures::{in_words, none, two_states};
 use crate::host::Host;
 use crate::human::{or_dash, rate, rates, ratio, throughput};
-use crate::report::column::Columns;
-use crate::report::doc::Block;
-use crate::report::{Format, Report};
+use crate::report::{Block, Columns, Format, Report};
 use crate::scenario::Scenario;
 use serde::Serialize;
 
-/// The report of a validation.
 #[derive(Debug, Serialize)]
 #[serde(tag = "schema", rename = "pvlab.validate/1")]
 pub(crate) struct ValidateReport {
     /// Of tables.
     #[serde(skip)]
     pub first_line: String,
-    /// The real machine's name.
     pub machine: String,
     /// Why on that.
     pub machine_reason: String,
-    /// Its host.
     pub host: Option<Host>,
-    /// The simulated machine's name.
     pub simulated_machine: String,
     /// How often each cell was run on either machine.
     pub rounds: usize,
     /// A real run.
     pub scenario: Scenario,
-    /// The cells.
     pub cells: Vec<ValidationCell>,
 }
 

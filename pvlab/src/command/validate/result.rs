@@ -1,8 +1,6 @@
 //! How far a simulated machine is from a real one: the same cells on both.
 
-use crate::figures::stats;
-use crate::figures::stats::Support;
-use crate::figures::{Bistable, Run, Summary, none};
+use crate::figures::{Bistable, Run, Summary, Support, none, stats};
 use crate::record::Record;
 use crate::scenario::Lock;
 use serde::Serialize;
@@ -19,13 +17,9 @@ const RARE: f64 = 10.0;
 /// A lock at a number of vCPUs, on both machines.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ValidationCell {
-    /// The lock.
     pub lock: Lock,
-    /// vCPUs.
     pub vcpus: usize,
-    /// On the real machine.
     pub real: Side,
-    /// On the simulated one.
     pub simulated: Side,
     /// Simulated throughput by the real one; none if either is.
     #[serde(serialize_with = "none::figure")]
@@ -36,26 +30,21 @@ pub(crate) struct ValidationCell {
     pub throughput_is_near: bool,
     /// Whether halts and kicks are within their factor, if there are enough of them to tell.
     pub halts_are_near: Option<bool>,
-    /// The same of kicks.
     pub kicks_are_near: Option<bool>,
 }
 
-/// One of the machines.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Side {
     /// Acquisitions per second: median over the rounds; 0 is none.
     #[serde(serialize_with = "none::figure")]
     pub acquisitions_per_s: f64,
-    /// Interval of the rounds.
     #[serde(serialize_with = "none::ends")]
     pub interval: Option<(f64, f64)>,
-    /// What it is.
     pub interval_is: Option<Support>,
     /// The two states that the rounds were in, if they fall into two.
     pub bistable: Option<Bistable>,
     /// Halts per second, over all rounds.
     pub halts_per_s: f64,
-    /// Kicks per second.
     pub kicks_per_s: f64,
 }
 

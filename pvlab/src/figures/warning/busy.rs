@@ -45,10 +45,9 @@ pub(crate) fn busy_host(
     }
     let used = cpu_ns? as f64 / 1e9 / measured_s.max(1e-9);
     (used < BUSY * cpus as f64).then(|| {
-        let who = if reasons.is_empty() {
-            "; something else was running on this host"
-        } else {
-            ""
+        let who = match reasons.as_str() {
+            "" => "; something else was running on this host",
+            _ => "",
         };
         format!(
             "vCPUs that never halt got {used:.2} of {cpus} CPUs{who}, and the figures show it{reasons}"

@@ -29,9 +29,8 @@ pub(crate) fn not_as_asked(scenario: &Scenario, summary: &Summary) -> Vec<(&'sta
     if let Some(achieved) = summary.critical_ns
         && let Some(off) = off(work.critical.ns(), achieved, OFF_NS)
     {
-        let apart = summary
-            .critical_range_ns
-            .is_some_and(|[least, most]| most > (1.0 + limit) * least);
+        let range = summary.critical_range_ns;
+        let apart = range.is_some_and(|[least, most]| most > (1.0 + limit) * least);
         let why = if off < 0.0 {
             "the CPUs were faster than when the work was calibrated"
         } else if scenario.overcommitted() && summary.rate(summary.acquisitions) < FEW {
@@ -45,34 +44,23 @@ pub(crate) fn not_as_asked(scenario: &Scenario, summary: &Summary) -> Vec<(&'sta
             "the CPUs were slower than when the work was calibrated (something else ran on them or on their \
              siblings)"
         };
-        texts.push((
-            "section_not_as_asked",
-            format!(
-                "asked for a critical section of {}, achieved {}: {why}",
-                time(work.critical.ns()),
-                time(achieved)
-            ),
-        ));
+        let (asked, achieved) = (time(work.critical.ns()), time(achieved));
+        let text = format!("asked for a critical section of {asked}, achieved {achieved}: {why}");
+        texts.push(("section_not_as_asked", text));
     }
     // The mean of a few random lengths is not theirs.
+    let no_matter = OFF_NS.max(OFF_TURN * work.critical.ns());
     if work.outside_spread == Spread::Fixed
         && let Some(achieved) = summary.outside_ns
-        && off(
-            work.outside.ns(),
-            achieved,
-            OFF_NS.max(OFF_TURN * work.critical.ns()),
-        )
-        .is_some()
+        && off(work.outside.ns(), achieved, no_matter).is_some()
     {
-        texts.push((
-            "outside_not_as_asked",
-            format!(
-                "asked for {} between two critical sections, achieved {}: figures are noted there too, and \
-                 take that long if CPUs are busy",
-                time(work.outside.ns()),
-                time(achieved)
-            ),
-        ));
+        let text = format!(
+            "asked for {} between two critical sections, achieved {}: figures are noted there too, and take \
+             that long if CPUs are busy",
+            time(work.outside.ns()),
+            time(achieved)
+        );
+        texts.push(("outside_not_as_asked", text));
     }
     texts
 }

@@ -48,10 +48,9 @@ pub(crate) fn story(episode: &Episode) -> String {
     };
     let duration = nanos(episode.duration_ns);
     // It may have been away for a while before anyone missed it.
-    let missed = if duration == off {
-        String::new()
-    } else {
-        format!(", {duration} of it missed by others")
+    let missed = match duration == off {
+        true => String::new(),
+        false => format!(", {duration} of it missed by others"),
     };
     let waited = nanos(episode.waited_ns);
     format!("{what}{missed}; {} waited, {waited} in all", who(episode))

@@ -6,9 +6,7 @@ use super::result::{Part, Parts, add};
 /// waiters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Class {
-    /// Held by a vCPU that runs.
     HolderRunning,
-    /// Held by a vCPU that does not run.
     HolderOff,
     /// Free; the next waiter is kicked and not up yet.
     NextKicked,
@@ -97,7 +95,6 @@ impl Class {
 pub(super) struct Clocks([u64; Class::ALL.len()]);
 
 impl Clocks {
-    /// Advances the clock of `class`.
     pub(super) fn add(&mut self, class: Class, ns: u64) {
         add(&mut self.0[class as usize], ns);
     }
@@ -109,7 +106,6 @@ impl Clocks {
         self.add(to, ns);
     }
 
-    /// What the clock of `class` shows.
     pub(super) fn get(&self, class: Class) -> u64 {
         self.0[class as usize]
     }

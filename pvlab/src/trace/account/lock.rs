@@ -32,7 +32,6 @@ pub(super) struct Open {
     waits: bool,
 }
 
-/// A lock.
 #[derive(Debug, Default)]
 pub(super) struct Lock {
     /// A waiter without a place can take it past the queue.

@@ -115,10 +115,8 @@ impl Accountant {
         self.events += 1;
         self.now = self.now.max(event.at);
         self.first.get_or_insert(event.at);
-        let known = self
-            .vms
-            .get_mut(usize::from(event.place.vm))
-            .is_some_and(|vm| vm.event(event, self.now));
+        let vm = self.vms.get_mut(usize::from(event.place.vm));
+        let known = vm.is_some_and(|vm| vm.event(event, self.now));
         self.foreign_events += u64::from(!known);
     }
 
@@ -126,15 +124,14 @@ impl Accountant {
     pub fn finish(self, end_ns: u64) -> Account {
         let end = self.now.max(end_ns);
         let span_ns = end - self.first.unwrap_or(end);
-        let vms = self.vms.into_iter().zip(0..);
+        let vms = (0..).zip(self.vms);
+        let vms = vms.map(|(number, vm)| vm.finish(number, end, end_ns, span_ns));
         Account {
             simulated: self.simulated,
             span_ns,
             events: self.events,
             foreign_events: self.foreign_events,
-            vms: vms
-                .map(|(vm, number)| vm.finish(number, end, end_ns, span_ns))
-                .collect(),
+            vms: vms.collect(),
         }
     }
 }

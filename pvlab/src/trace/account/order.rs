@@ -7,13 +7,11 @@
 //! * Tickets: the waiter with the ticket that is served. If the ticket served is not known yet, the one
 //!   with the smallest ticket (16 bits that wrap).
 
-/// No vCPU.
 const NOBODY: u16 = u16::MAX;
 
 /// The waiter that is next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// That vCPU.
     Vcpu(u16),
     /// Someone with a ticket that could not say so yet; else the one with the smallest ticket known.
     Unseen(u16),
@@ -26,7 +24,6 @@ pub(super) enum Next {
 pub(super) enum Ahead {
     /// Nobody, or one that has acquired the lock since.
     Nobody,
-    /// That waiter.
     Waiter(u16),
     /// One of whose events some are missing.
     Unknown,
@@ -89,10 +86,9 @@ impl Order {
         };
         // Tickets that wait are less than half the circle apart: smaller is what lies behind `base`.
         let distance = |ticket: u16| ticket.wrapping_sub(base).cast_signed();
-        let smallest = waiting
-            .min_by_key(|(ticket, _)| distance(*ticket))
-            .filter(|(ticket, _)| distance(*ticket) < 0)
-            .map_or(first, |&(_, vcpu)| vcpu);
+        let smallest = waiting.min_by_key(|(ticket, _)| distance(*ticket));
+        let smallest = smallest.filter(|(ticket, _)| distance(*ticket) < 0);
+        let smallest = smallest.map_or(first, |&(_, vcpu)| vcpu);
         match self.serving {
             Some(_) => Next::Unseen(smallest),
             None => Next::Vcpu(smallest),

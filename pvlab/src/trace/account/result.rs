@@ -90,11 +90,7 @@ impl Index<Part> for Parts {
 
 impl Serialize for Parts {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(Part::ALL.len()))?;
-        for part in Part::ALL {
-            map.serialize_entry(part.name(), &self[part])?;
-        }
-        map.end()
+        serializer.collect_map(Part::ALL.map(|part| (part.name(), self[part])))
     }
 }
 
@@ -109,7 +105,8 @@ pub struct Account {
     pub events: u64,
     /// Of them, ignored because they name a VM, vCPU or lock that there is not.
     pub foreign_events: u64,
-    /// The VMs.
+    /// The VMs; a report adds to each what is made of its tallies.
+    #[serde(skip)]
     pub vms: Vec<VmAccount>,
 }
 
@@ -132,8 +129,10 @@ pub struct VmAccount {
     /// vCPUs of which no switch was seen: whether these were on a CPU is not known.
     pub vcpus_without_switches: usize,
     /// All locks together.
+    #[serde(skip)]
     pub total: Tally,
     /// Each lock, by number.
+    #[serde(skip)]
     pub locks: Vec<Tally>,
 }
 
@@ -251,9 +250,8 @@ impl KickToRun {
     /// Upper bounds of the buckets that are not empty, ns, and how many times are in each.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
         let counts = self.buckets.iter().enumerate();
-        counts
-            .filter(|(_, count)| **count > 0)
-            .map(|(bucket, &count)| (*bucket_values(bucket).end(), count))
+        let counts = counts.filter(|(_, count)| **count > 0);
+        counts.map(|(bucket, &count)| (*bucket_values(bucket).end(), count))
     }
 
     fn merge(&mut self, other: &Self) {
@@ -274,7 +272,7 @@ impl Serialize for KickToRun {
         map.serialize_entry("p50", &self.percentile(50))?;
         map.serialize_entry("p99", &self.percentile(99))?;
         map.serialize_entry("max", &self.max())?;
-        map.serialize_entry("buckets", &self.buckets().collect::<Vec<_>>())?;
+        map.serialize_entry("buckets", &Vec::from_iter(self.buckets()))?;
         map.end()
     }
 }
@@ -282,6 +280,13 @@ impl Serialize for KickToRun {
 /// Adds `ns`: what somebody else may have written can be of any length.
 pub(super) fn add(sum: &mut u64, ns: u64) {
     *sum = sum.saturating_add(ns);
+}
+
+/// Adds up the fields of those names.
+macro_rules! add_up {
+    ($mine:expr, $theirs:expr, $($field:ident)+) => {
+        $(add(&mut $mine.$field, $theirs.$field);)+
+    };
 }
 
 /// A difference between parts and wait up to here is a matter of clocks, ns.
@@ -317,38 +322,19 @@ impl Tally {
 
     /// Takes in what became of another lock's acquisitions.
     pub fn merge(&mut self, other: &Self) {
-        self.acquisitions += other.acquisitions;
-        self.waited += other.waited;
-        self.tried += other.tried;
-        add(&mut self.wait_ns, other.wait_ns);
+        add_up!(self, other, acquisitions waited tried wait_ns unfinished unfinished_wait_ns
+            incomplete dropped overlaps sum_violations holder_off_ns halts_queued halts_head
+            futile_halts kicks yields futile_yields);
+        add_up!(self.injected, other.injected, holder holder_ns holder_found_ns
+            next next_ns next_found_ns);
         self.parts_ns.add_all(&other.parts_ns);
-        self.unfinished += other.unfinished;
-        add(&mut self.unfinished_wait_ns, other.unfinished_wait_ns);
-        self.incomplete += other.incomplete;
-        self.dropped += other.dropped;
-        self.overlaps += other.overlaps;
-        self.sum_violations += other.sum_violations;
         self.worst_violation_ns = self.worst_violation_ns.max(other.worst_violation_ns);
         self.lhp.merge(&other.lhp);
         self.lwp.merge(&other.lwp);
         self.kick.merge(&other.kick);
-        add(&mut self.holder_off_ns, other.holder_off_ns);
         for stall in &other.stalls {
             super::episode::keep_worst(&mut self.stalls, |stall| stall.waited_ns, stall);
         }
-        self.halts_queued += other.halts_queued;
-        self.halts_head += other.halts_head;
-        self.futile_halts += other.futile_halts;
-        self.kicks += other.kicks;
         self.kick_to_run_ns.merge(&other.kick_to_run_ns);
-        self.yields += other.yields;
-        self.futile_yields += other.futile_yields;
-        let (mine, theirs) = (&mut self.injected, &other.injected);
-        mine.holder += theirs.holder;
-        add(&mut mine.holder_ns, theirs.holder_ns);
-        add(&mut mine.holder_found_ns, theirs.holder_found_ns);
-        mine.next += theirs.next;
-        add(&mut mine.next_ns, theirs.next_ns);
-        add(&mut mine.next_found_ns, theirs.next_found_ns);
     }
 }

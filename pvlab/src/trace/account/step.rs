@@ -136,12 +136,8 @@ impl VmTracker {
     }
 
     fn halt(&mut self, v: u16, l: u16, head: bool, now: u64) {
-        let standing = if head {
-            Standing::Head
-        } else {
-            Standing::Placed
-        };
-        let acquisition = self.placed(v, l, standing);
+        let standings = [Standing::Placed, Standing::Head];
+        let acquisition = self.placed(v, l, standings[usize::from(head)]);
         let again = std::mem::take(&mut acquisition.woken_as_next);
         let Lock { tally, order, .. } = self.lock_mut(l);
         tally.futile_halts += u64::from(again);
@@ -174,16 +170,13 @@ impl VmTracker {
 
     /// `v` runs in the guest: if it was kicked for it, its halt is over.
     pub(super) fn up(&mut self, v: u16, now: u64) {
-        let Some(Halt {
-            lock,
-            kicked: Some(kicked),
-        }) = self.vcpu(v).halt
-        else {
-            return;
-        };
-        let distribution = &mut self.lock_mut(lock).tally.kick_to_run_ns;
-        distribution.record(now - kicked);
-        self.change(v, now, |vcpu| vcpu.halt = None);
+        if let Some(halt) = self.vcpu(v).halt
+            && let Some(kicked) = halt.kicked
+        {
+            let distribution = &mut self.lock_mut(halt.lock).tally.kick_to_run_ns;
+            distribution.record(now - kicked);
+            self.change(v, now, |vcpu| vcpu.halt = None);
+        }
     }
 
     fn acquired(&mut self, v: u16, l: u16, how: How, at: u64) {

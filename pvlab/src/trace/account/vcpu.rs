@@ -163,11 +163,9 @@ impl VcpuTracker {
 
     /// Why it waits for a lock that it could take.
     pub(super) fn own_part(&self) -> Part {
-        match self.halt {
-            Some(Halt {
-                kicked: Some(_), ..
-            }) => Part::KickToRun,
-            Some(_) => Part::HandOver,
+        match self.halt.map(|halt| halt.kicked) {
+            Some(Some(_)) => Part::KickToRun,
+            Some(None) => Part::HandOver,
             None if self.runs() => Part::HandOver,
             None => Part::OwnPreemption,
         }

@@ -23,10 +23,8 @@ impl VmTracker {
         let steals = setup.lock.traits().steals;
         Self {
             kind: setup.lock.name(),
-            locks: (0..setup.locks)
-                .map(|_| Lock::new(steals, setup.vcpus))
-                .collect(),
-            vcpus: (0..setup.vcpus).map(|_| VcpuTracker::new()).collect(),
+            locks: Vec::from_iter((0..setup.locks).map(|_| Lock::new(steals, setup.vcpus))),
+            vcpus: Vec::from_iter((0..setup.vcpus).map(|_| VcpuTracker::new())),
         }
     }
 
@@ -37,8 +35,12 @@ impl VmTracker {
             return false;
         }
         // Most events are steps, which do not change whether a vCPU runs.
-        if !matches!(event.what, What::Lock { .. }) || self.vcpu(v).injected() {
-            self.host_event(v, &event.what, now);
+        let (what, vcpu) = (&event.what, self.vcpu(v));
+        let may_change = !matches!(what, What::Lock { .. }) || vcpu.injected();
+        if may_change && vcpu.is_changed_by(what) {
+            self.change(v, now, |vcpu| vcpu.apply(what, now));
+        } else if may_change {
+            self.vcpu_mut(v).apply(what, now);
         }
         match event.what {
             What::Lock { lock, step } => {
@@ -51,14 +53,6 @@ impl VmTracker {
             What::Host(_) | What::Switch { .. } => {}
         }
         true
-    }
-
-    fn host_event(&mut self, v: u16, what: &What, now: u64) {
-        if self.vcpu(v).is_changed_by(what) {
-            self.change(v, now, |vcpu| vcpu.apply(what, now));
-        } else {
-            self.vcpu_mut(v).apply(what, now);
-        }
     }
 
     pub(super) fn vcpu(&self, v: u16) -> &VcpuTracker {

@@ -76,9 +76,7 @@ impl Counters {
     /// A counter's value holds from its time to the next one's, so a bin is written at its begin.
     fn write(&self, packets: &mut Packets, bin: u64, acquisitions: u64, length: u64) {
         let rate = u128::from(acquisitions) * SECOND_NS / u128::from(length);
-        packets
-            .event(Kind::Counter, bin * BIN_NS, self.throughput_track)
-            .value(u64::try_from(rate).unwrap_or(u64::MAX))
-            .write();
+        let event = packets.event(Kind::Counter, bin * BIN_NS, self.throughput_track);
+        event.value(u64::try_from(rate).unwrap_or(u64::MAX)).write();
     }
 }

@@ -3,13 +3,10 @@
 use super::names::Category;
 use super::packets::{Kind, Packets};
 use super::tracks::Tracks;
-use crate::trace::Place;
-use crate::trace::header::Header;
 
 /// All host CPUs that a vCPU has been seen on.
 pub(super) struct Cpus {
     tracks: Tracks,
-    places: Vec<Place>,
     /// By number.
     cpus: Vec<Cpu>,
 }
@@ -25,32 +22,22 @@ struct Cpu {
 }
 
 impl Cpus {
-    pub(super) fn new(tracks: Tracks, header: &Header) -> Self {
-        let all = header.vms.iter().map(|vm| vm.vcpus.len()).sum();
-        let places = (0..all).filter_map(|number| tracks.place(number)).collect();
-        Self {
-            tracks,
-            places,
-            cpus: Vec::new(),
-        }
+    pub(super) fn new(tracks: Tracks) -> Self {
+        let cpus = Vec::new();
+        Self { tracks, cpus }
     }
 
     /// The CPU runs that vCPU from now on.
     pub(super) fn begin(&mut self, packets: &mut Packets, at: u64, cpu: u16, number: usize) {
         let track = self.track(packets, cpu);
-        let name = {
-            let place = self.places[number];
-            packets.vcpu_name(number, place.vm, place.vcpu)
-        };
+        let name = packets.vcpu_name(number, &self.tracks);
         let state = &mut self.cpus[usize::from(cpu)];
         if state.running.replace(number).is_some() {
             packets.end_slice(at, track);
         }
         state.last = at;
-        packets
-            .event(Kind::Begin, at, track)
-            .name_iid(name, Category::Host)
-            .write();
+        let event = packets.event(Kind::Begin, at, track);
+        event.name_iid(name, Category::Host).write();
     }
 
     /// The CPU does not run that vCPU any more.
@@ -76,9 +63,8 @@ impl Cpus {
 
     /// Whether no vCPU has been seen on that CPU.
     pub(super) fn unused(&self, cpu: u16) -> bool {
-        self.cpus
-            .get(usize::from(cpu))
-            .is_none_or(|cpu| !cpu.described)
+        let state = self.cpus.get(usize::from(cpu));
+        state.is_none_or(|cpu| !cpu.described)
     }
 
     /// Ends all slices.

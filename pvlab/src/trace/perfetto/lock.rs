@@ -4,8 +4,9 @@
 //! locks are not released in the reverse order, the slices above the released one are ended with it
 //! and begun again.
 
-use super::names::{Arg, Category, Drawn, Name, how_iid};
+use super::names::{Arg, Category, Drawn, FIRST_HOW, Name, Shape};
 use super::packets::{Kind, Packets, TrackEvent};
+use super::proto::event;
 use pvlock::trace::{Detail, TraceEvent};
 
 /// Most slices open at a time. Kernels nest locks four deep; a stream that goes beyond this has lost
@@ -40,17 +41,18 @@ fn tell(event: TrackEvent<'_>, detail: Detail) -> TrackEvent<'_> {
         Detail::Nothing | Detail::Behind(None) => event,
         Detail::Behind(Some(cpu)) => event.arg(Arg::Behind, cpu),
         Detail::Ticket(ticket) => event.arg(Arg::Ticket, ticket),
-        Detail::How(how) => event.text(Arg::How, how_iid(how)),
+        Detail::How(how) => event.text(Arg::How, FIRST_HOW + how as u8),
         Detail::Target(cpu) => event.arg(Arg::Target, cpu),
     }
 }
 
 /// A vCPU's track of locks.
+#[derive(Default)]
 pub(super) struct LockLane {
     track: u64,
     open: Vec<Open>,
     /// How many of them wait in a queue.
-    queued: i64,
+    pub(super) queued: i64,
     /// Nothing is known before this time, and nothing has been written since.
     fresh_since: Option<u64>,
     /// The flow that its next wake ends.
@@ -63,18 +65,9 @@ impl LockLane {
     pub(super) fn new(track: u64) -> Self {
         Self {
             track,
-            open: Vec::with_capacity(DEEPEST),
-            queued: 0,
             fresh_since: Some(0),
-            kick: None,
-            halted: false,
+            ..Self::default()
         }
-    }
-
-    /// Its places in queues.
-    #[inline]
-    pub(super) const fn queued(&self) -> i64 {
-        self.queued
     }
 
     /// It has been kicked. The first kick of a halted vCPU is the one that wakes it; of kicks before
@@ -95,32 +88,37 @@ impl LockLane {
         step: TraceEvent,
         flow: Option<u64>,
     ) {
-        let (drawn, before) = Drawn::of(step);
-        let of = |name| Open { name, lock };
+        let Drawn {
+            shape,
+            name,
+            before,
+        } = Drawn::of(step);
+        let open = Open { name, lock };
         if let Some(since) = self.fresh_since.take()
             && let Some(name) = before
         {
-            self.begin(packets, since, of(name)).derived().write();
+            let open = Open { name, lock };
+            self.begin(packets, since, open).derived().write();
         }
         let mut end_of_flow = None;
-        let event = match drawn {
-            Drawn::Begin(name) => self.begin(packets, at, of(name)),
-            Drawn::Turn(name) => self.turn(packets, at, of(name)),
-            Drawn::Halt(name) => {
+        let event = match shape {
+            Shape::Begin => self.begin(packets, at, open),
+            Shape::Turn => self.turn(packets, at, open),
+            Shape::Halt => {
                 self.wake(packets, at, lock);
                 self.halted = true;
-                self.begin(packets, at, of(name))
+                self.begin(packets, at, open)
             }
-            Drawn::Wake(name) => {
+            Shape::End => {
                 self.wake(packets, at, lock);
                 end_of_flow = self.kick.take();
-                self.draw(packets, Kind::Instant, at, of(name))
+                self.draw(packets, Kind::Instant, at, open)
             }
-            Drawn::Release => return self.release(packets, at, lock),
-            Drawn::Instant(name) => self.draw(packets, Kind::Instant, at, of(name)),
+            Shape::Release => return self.release(packets, at, open),
+            Shape::Instant => self.draw(packets, Kind::Instant, at, open),
         };
-        let event = tell(event, step.detail());
-        event.flow(flow).flow_end(end_of_flow).write();
+        let event = tell(event, step.detail()).flow(event::FLOW_IDS, flow);
+        event.flow(event::TERMINATING_FLOW_IDS, end_of_flow).write();
     }
 
     /// Events are missing: nothing that was open is known to go on.
@@ -128,11 +126,9 @@ impl LockLane {
         self.close(packets, at);
         self.kick = None;
         self.halted = false;
-        packets
-            .event(Kind::Instant, at, self.track)
-            .name(Name::Gap, Category::Lock)
-            .arg(Arg::Dropped, dropped)
-            .write();
+        let event = packets.event(Kind::Instant, at, self.track);
+        let event = event.name(Name::Gap, Category::Lock);
+        event.arg(Arg::Dropped, dropped).write();
         self.fresh_since = Some(at);
     }
 
@@ -149,10 +145,8 @@ impl LockLane {
         at: u64,
         Open { name, lock }: Open,
     ) -> TrackEvent<'a> {
-        packets
-            .event(kind, at, self.track)
-            .name(name, Category::Lock)
-            .arg(Arg::Lock, lock)
+        let event = packets.event(kind, at, self.track);
+        event.name(name, Category::Lock).arg(Arg::Lock, lock)
     }
 
     #[inline]
@@ -198,11 +192,7 @@ impl LockLane {
 
     /// Ends the holding of the lock. The end of its slice is the event, marked by the lock's number.
     #[inline]
-    fn release(&mut self, packets: &mut Packets, at: u64, lock: u16) {
-        let holding = Open {
-            name: Name::Holding,
-            lock,
-        };
+    fn release(&mut self, packets: &mut Packets, at: u64, holding: Open) {
         let found = self.open.iter().rposition(|&open| open == holding);
         let depth = found.unwrap_or_else(|| {
             // Its acquisition is not in the trace.
@@ -212,10 +202,8 @@ impl LockLane {
         for _ in depth + 1..self.open.len() {
             packets.end_slice(at, self.track);
         }
-        packets
-            .event(Kind::End, at, self.track)
-            .arg(Arg::Lock, lock)
-            .write();
+        let event = packets.event(Kind::End, at, self.track);
+        event.arg(Arg::Lock, holding.lock).write();
         self.open.remove(depth);
         for &open in &self.open[depth..] {
             let again = self.draw(packets, Kind::Begin, at, open);

@@ -62,7 +62,7 @@ impl Writer {
             }
         }
         Ok(Self {
-            cpus: Cpus::new(tracks.clone(), header),
+            cpus: Cpus::new(tracks.clone()),
             packets,
             progress: Progress::new(header),
             tracks,
@@ -71,22 +71,6 @@ impl Writer {
             counters,
             flows: 0,
         })
-    }
-
-    fn step(&mut self, at: u64, vm: usize, number: usize, lock: u16, step: TraceEvent) {
-        let flow = match step {
-            TraceEvent::Kick(target) => self.flow_to(vm, target),
-            _ => None,
-        };
-        let lane = &mut self.locks[number];
-        let before = lane.queued();
-        lane.step(&mut self.packets, at, lock, step, flow);
-        let change = lane.queued() - before;
-        let counters = &mut self.counters[vm];
-        counters.queue(&mut self.packets, at, change);
-        if matches!(step, TraceEvent::Acquired(_)) {
-            counters.acquired(&mut self.packets, at);
-        }
     }
 
     /// A new flow, to the next wake of that vCPU.
@@ -101,27 +85,34 @@ impl Writer {
 impl Sink for Writer {
     fn event(&mut self, event: &Event) -> Result<(), WriteError> {
         self.progress.event(event)?;
-        let vm = usize::from(event.place.vm);
+        let (at, vm) = (event.at, usize::from(event.place.vm));
         let number = self.tracks.number(vm, usize::from(event.place.vcpu));
+        let flow = match event.what {
+            What::Lock {
+                step: TraceEvent::Kick(target),
+                ..
+            } => self.flow_to(vm, target),
+            _ => None,
+        };
+        let (lane, host) = (&mut self.locks[number], &mut self.hosts[number]);
+        let (counters, packets) = (&mut self.counters[vm], &mut self.packets);
+        let queued = lane.queued;
+        host.seen |= !matches!(event.what, What::Gap { .. });
         match event.what {
-            What::Lock { lock, step } => {
-                self.hosts[number].seen();
-                self.step(event.at, vm, number, lock, step);
-            }
-            What::Gap { dropped } => {
-                let lane = &mut self.locks[number];
-                let before = lane.queued();
-                lane.gap(&mut self.packets, event.at, dropped);
-                let change = lane.queued() - before;
-                self.counters[vm].queue(&mut self.packets, event.at, change);
-            }
-            What::Switch { cpu, kind } => {
-                let (packets, cpus) = (&mut self.packets, &mut self.cpus);
-                self.hosts[number].switch(packets, cpus, event.at, cpu, kind);
-            }
-            What::Host(step) => self.hosts[number].step(&mut self.packets, event.at, step),
+            What::Lock { lock, step } => lane.step(packets, at, lock, step, flow),
+            What::Gap { dropped } => lane.gap(packets, at, dropped),
+            What::Switch { cpu, kind } => host.switch(packets, &mut self.cpus, at, cpu, kind),
+            What::Host(step) => host.step(packets, at, step),
         }
-        self.packets.drain()
+        counters.queue(packets, at, lane.queued - queued);
+        if let What::Lock {
+            step: TraceEvent::Acquired(_),
+            ..
+        } = event.what
+        {
+            counters.acquired(packets, at);
+        }
+        packets.drain()
     }
 
     fn flush(&mut self) -> Result<(), WriteError> {

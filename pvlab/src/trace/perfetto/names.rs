@@ -5,6 +5,7 @@ use super::proto::interned::{
     NAME,
 };
 use super::wire::Message;
+use crate::trace::Place;
 use crate::trace::header::SCHEMA;
 use abi::{ExitReason, HostStep};
 use pvlock::trace::{How, TraceEvent};
@@ -20,7 +21,7 @@ macro_rules! names {
         }
 
         impl $name {
-            const ALL: &[(Self, &str)] = &[$((Self::$variant, $text),)*];
+            pub(super) const ALL: &[(Self, &str)] = &[$((Self::$variant, $text),)*];
 
             /// Its number.
             pub(super) const fn iid(self) -> u8 {
@@ -30,11 +31,10 @@ macro_rules! names {
     };
 }
 
-impl Name {
-    /// The one with that number.
-    pub(super) fn from_iid(iid: u64) -> Option<Self> {
-        let place = usize::try_from(iid.checked_sub(1)?).ok()?;
-        Self::ALL.get(place).map(|&(name, _)| name)
+impl Arg {
+    /// Its name.
+    pub(super) fn text(self) -> &'static str {
+        Self::ALL[usize::from(self.iid()) - 1].1
     }
 }
 
@@ -75,125 +75,88 @@ names! {
     }
 }
 
-/// How a step of an acquisition is drawn on its vCPU's track of locks.
-#[derive(Clone, Copy)]
-pub(super) enum Drawn {
+/// How a step is drawn on its vCPU's track of locks, or of the VMM.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
     /// A slice begins.
-    Begin(Name),
-    /// What the vCPU did about the lock ends, and this slice begins.
-    Turn(Name),
+    Begin,
+    /// What the vCPU did about the lock ends, and a slice begins.
+    Turn,
     /// A slice begins within the one that the lock has.
-    Halt(Name),
-    /// That slice ends, with an instant.
-    Wake(Name),
+    Halt,
+    /// That slice, or the VMM's, ends, with an instant.
+    End,
     /// The slice of a held lock ends, which is the step.
     Release,
-    /// An instant.
-    Instant(Name),
+    Instant,
+}
+
+/// How a step is drawn, and of which name the slice or instant is.
+#[derive(Clone, Copy)]
+pub(super) struct Drawn {
+    pub(super) shape: Shape,
+    pub(super) name: Name,
+    /// The slice in which a vCPU must have been before whose first step it is, if that is certain.
+    pub(super) before: Option<Name>,
 }
 
 impl Drawn {
-    /// How `step` is drawn; and the slice in which a vCPU must have been before whose first step it is,
-    /// if that is certain.
-    pub(super) const fn of(step: TraceEvent) -> (Self, Option<Name>) {
-        match step {
-            TraceEvent::Start => (Self::Begin(Name::Spinning), None),
+    /// A step of an acquisition.
+    pub(super) const fn of(step: TraceEvent) -> Self {
+        use Shape::{Begin, End, Halt, Instant, Release, Turn};
+        let (shape, name, before) = match step {
+            TraceEvent::Start => (Begin, Name::Spinning, None),
             TraceEvent::QueuedBehind(_) | TraceEvent::QueuedWithTicket(_) => {
-                (Self::Turn(Name::Queued), Some(Name::Spinning))
+                (Turn, Name::Queued, Some(Name::Spinning))
             }
-            TraceEvent::Head => (Self::Turn(Name::Head), Some(Name::Queued)),
-            TraceEvent::HaltQueued => (Self::Halt(Name::HaltedQueued), Some(Name::Queued)),
-            TraceEvent::HaltHead => (Self::Halt(Name::HaltedHead), Some(Name::Head)),
-            TraceEvent::Woken => (Self::Wake(Name::Woken), Some(Name::Halted)),
-            TraceEvent::Spurious => (Self::Instant(Name::Spurious), Some(Name::Queued)),
-            TraceEvent::Acquired(how) => {
-                let before = match how {
-                    How::Queue => Some(Name::Queued),
-                    How::Pending => Some(Name::Head),
-                    How::Fast | How::Stolen => None,
-                };
-                (Self::Turn(Name::Holding), before)
-            }
-            TraceEvent::Release => (Self::Release, Some(Name::Holding)),
-            TraceEvent::Kick(_) => (Self::Instant(Name::Kick), None),
-            TraceEvent::Yield(_) => (Self::Instant(Name::Yield), None),
-        }
+            TraceEvent::Head => (Turn, Name::Head, Some(Name::Queued)),
+            TraceEvent::HaltQueued => (Halt, Name::HaltedQueued, Some(Name::Queued)),
+            TraceEvent::HaltHead => (Halt, Name::HaltedHead, Some(Name::Head)),
+            TraceEvent::Woken => (End, Name::Woken, Some(Name::Halted)),
+            TraceEvent::Spurious => (Instant, Name::Spurious, Some(Name::Queued)),
+            TraceEvent::Acquired(How::Queue) => (Turn, Name::Holding, Some(Name::Queued)),
+            TraceEvent::Acquired(How::Pending) => (Turn, Name::Holding, Some(Name::Head)),
+            TraceEvent::Acquired(How::Fast | How::Stolen) => (Turn, Name::Holding, None),
+            TraceEvent::Release => (Release, Name::Holding, Some(Name::Holding)),
+            TraceEvent::Kick(_) => (Instant, Name::Kick, None),
+            TraceEvent::Yield(_) => (Instant, Name::Yield, None),
+        };
+        Self::new(shape, name, before)
     }
 
-    /// The name by which the step is found again.
-    pub(super) const fn name(self) -> Option<Name> {
-        match self {
-            Self::Begin(name)
-            | Self::Turn(name)
-            | Self::Halt(name)
-            | Self::Wake(name)
-            | Self::Instant(name) => Some(name),
-            Self::Release => None,
-        }
-    }
-}
-
-/// How a step of the host is drawn on its vCPU's track of the VMM.
-#[derive(Clone, Copy)]
-pub(super) enum HostDrawn {
-    /// A slice begins.
-    Begin(Name),
-    /// The slice of the first name ends, with an instant of the second.
-    End(Name, Name),
-    /// An instant.
-    Instant(Name),
-}
-
-impl HostDrawn {
-    /// How `step` is drawn.
-    pub(super) const fn of(step: HostStep) -> Self {
-        match step {
-            HostStep::Enter => Self::Begin(Name::InGuest),
-            HostStep::Exit(_) => Self::End(Name::InGuest, Name::Exit),
-            HostStep::Blocked => Self::Begin(Name::Blocked),
-            HostStep::Unblocked => Self::End(Name::Blocked, Name::Unblocked),
-            HostStep::Injected(_) => Self::Instant(Name::Injected),
-        }
+    /// A step of the host.
+    pub(super) const fn of_host(step: HostStep) -> Self {
+        let (shape, name, before) = match step {
+            HostStep::Enter => (Shape::Begin, Name::InGuest, None),
+            HostStep::Exit(_) => (Shape::End, Name::Exit, Some(Name::InGuest)),
+            HostStep::Blocked => (Shape::Begin, Name::Blocked, None),
+            HostStep::Unblocked => (Shape::End, Name::Unblocked, Some(Name::Blocked)),
+            HostStep::Injected(_) => (Shape::Instant, Name::Injected, None),
+        };
+        Self::new(shape, name, before)
     }
 
-    /// The name by which the step is found again.
-    pub(super) const fn name(self) -> Name {
-        match self {
-            Self::Begin(name) | Self::End(_, name) | Self::Instant(name) => name,
+    const fn new(shape: Shape, name: Name, before: Option<Name>) -> Self {
+        Self {
+            shape,
+            name,
+            before,
         }
     }
 }
 
 /// Numbers of the values of [`Arg::How`] and [`Arg::Reason`] begin here.
-const FIRST_HOW: u8 = 1;
-const FIRST_REASON: u8 = 16;
+pub(super) const FIRST_HOW: u8 = 1;
+pub(super) const FIRST_REASON: u8 = 16;
+
+/// What has the number `iid`, if those of `all` count from `first`.
+pub(super) fn numbered<T: Copy>(all: &[T], first: u8, iid: u64) -> Option<T> {
+    let place = usize::try_from(iid.checked_sub(first.into())?).ok()?;
+    all.get(place).copied()
+}
 
 /// Numbers of the vCPUs' names, as slices of host CPUs, begin here.
 pub(super) const FIRST_VCPU: u64 = 64;
-
-/// The number of the way's name.
-pub(super) const fn how_iid(how: How) -> u8 {
-    FIRST_HOW + how as u8
-}
-
-/// The way whose name has that number.
-pub(super) fn how_from_iid(iid: u64) -> Option<How> {
-    How::ALL
-        .into_iter()
-        .find(|&how| u64::from(how_iid(how)) == iid)
-}
-
-/// The number of the reason's name.
-pub(super) const fn reason_iid(reason: ExitReason) -> u8 {
-    FIRST_REASON + reason as u8
-}
-
-/// The reason whose name has that number.
-pub(super) fn reason_from_iid(iid: u64) -> Option<ExitReason> {
-    ExitReason::ALL
-        .into_iter()
-        .find(|&reason| u64::from(reason_iid(reason)) == iid)
-}
 
 /// `InternedData` with all names but those of vCPUs.
 pub(super) fn interned() -> Message {
@@ -208,16 +171,16 @@ pub(super) fn interned() -> Message {
     for &(arg, text) in Arg::ALL {
         data = data.message(DEBUG_ANNOTATION_NAMES, &entry(arg.iid().into(), text));
     }
-    let hows = How::ALL.map(|how| (how_iid(how), how.name()));
-    let reasons = ExitReason::ALL.map(|reason| (reason_iid(reason), reason.name()));
-    for (iid, text) in hows.into_iter().chain(reasons) {
+    let hows = (FIRST_HOW..).zip(How::ALL.map(How::name));
+    let reasons = (FIRST_REASON..).zip(ExitReason::ALL.map(ExitReason::name));
+    for (iid, text) in hows.chain(reasons) {
         data = data.message(DEBUG_ANNOTATION_STRING_VALUES, &entry(iid.into(), text));
     }
     data
 }
 
 /// `InternedData` with the name of one vCPU.
-pub(super) fn interned_vcpu(number: u64, vm: usize, vcpu: usize) -> Message {
+pub(super) fn interned_vcpu(number: u64, Place { vm, vcpu }: Place) -> Message {
     let name = format!("VM {vm} vCPU {vcpu}");
     Message::new().message(EVENT_NAMES, &entry(FIRST_VCPU + number, &name))
 }

@@ -1,9 +1,8 @@
 //! Writes packets.
 
-use super::names;
-use super::names::{Arg, Category, Name};
+use super::names::{self, Arg, Category, Name};
 use super::proto::{clock, clock_id, defaults, event, flags, packet, trace};
-use super::tracks;
+use super::tracks::{self, Tracks};
 use super::wire::{Message, Scratch, Small};
 use crate::trace::header::{End, Header};
 use crate::trace::out::Out;
@@ -39,8 +38,8 @@ pub(super) struct Packets {
     state: Vec<u8>,
     /// Where in the file the state is to be cleared next.
     clear_at: u64,
-    /// vCPUs whose names have been written since the state was cleared, a bit each.
-    named: Vec<u64>,
+    /// Of each vCPU, whether its name has been written since the state was cleared.
+    named: Vec<bool>,
 }
 
 impl Packets {
@@ -52,7 +51,7 @@ impl Packets {
             scratch: [0; 256],
             state: state(header.clock.monotonic_raw_start_ns),
             clear_at: 0,
-            named: vec![0; vcpus.div_ceil(64)],
+            named: vec![false; vcpus],
         };
         packets.clear_state();
         packets.descriptor(&tracks::root());
@@ -79,7 +78,7 @@ impl Packets {
     fn clear_state(&mut self) {
         self.out.buffer.extend_from_slice(&self.state);
         self.clear_at = self.out.position() + STATE_INTERVAL;
-        self.named.fill(0);
+        self.named.fill(false);
     }
 
     /// Writes the descriptor of a track.
@@ -119,11 +118,11 @@ impl Packets {
 
     /// The number of the vCPU's name, which is written if it has to be.
     #[inline]
-    pub(super) fn vcpu_name(&mut self, number: usize, vm: u16, vcpu: u16) -> u64 {
-        let bit = 1 << (number % 64);
-        if self.named[number / 64] & bit == 0 {
-            self.named[number / 64] |= bit;
-            let name = names::interned_vcpu(number as u64, vm.into(), vcpu.into());
+    pub(super) fn vcpu_name(&mut self, number: usize, tracks: &Tracks) -> u64 {
+        if !std::mem::replace(&mut self.named[number], true)
+            && let Some(place) = tracks.place(number)
+        {
+            let name = names::interned_vcpu(number as u64, place);
             let packet = sequenced(flags::NEEDS_STATE).message(packet::INTERNED_DATA, &name);
             self.packet(&packet);
         }
@@ -211,20 +210,11 @@ impl TrackEvent<'_> {
         self.annotation(Arg::Derived, event::BOOL_VALUE, 1)
     }
 
-    /// Begins a flow here.
+    /// Begins or ends a flow here, as `field` says.
     #[inline]
-    pub(super) fn flow(mut self, flow: Option<u64>) -> Self {
+    pub(super) fn flow(mut self, field: u32, flow: Option<u64>) -> Self {
         if let Some(flow) = flow {
-            self.small.fixed64(event::FLOW_IDS, flow);
-        }
-        self
-    }
-
-    /// Ends a flow here.
-    #[inline]
-    pub(super) fn flow_end(mut self, flow: Option<u64>) -> Self {
-        if let Some(flow) = flow {
-            self.small.fixed64(event::TERMINATING_FLOW_IDS, flow);
+            self.small.fixed64(field, flow);
         }
         self
     }
@@ -246,17 +236,15 @@ impl TrackEvent<'_> {
 
 /// A packet of our sequence.
 fn sequenced(state: u64) -> Message {
-    Message::new()
-        .uint(packet::TRUSTED_PACKET_SEQUENCE_ID, SEQUENCE)
-        .uint(packet::SEQUENCE_FLAGS, state)
+    let message = Message::new().uint(packet::TRUSTED_PACKET_SEQUENCE_ID, SEQUENCE);
+    message.uint(packet::SEQUENCE_FLAGS, state)
 }
 
 /// The packet that clears the state and sets it up: names, default clock, and clocks.
 fn state(monotonic_raw_start_ns: u64) -> Vec<u8> {
     let clock_at = |id, time| {
-        Message::new()
-            .uint(clock::CLOCK_ID, id)
-            .uint(clock::TIMESTAMP, time)
+        let message = Message::new().uint(clock::CLOCK_ID, id);
+        message.uint(clock::TIMESTAMP, time)
     };
     let clocks = Message::new()
         .message(clock::CLOCKS, &clock_at(clock_id::SINCE_START, 0))
@@ -270,8 +258,6 @@ fn state(monotonic_raw_start_ns: u64) -> Vec<u8> {
         .message(packet::INTERNED_DATA, &names::interned())
         .message(packet::TRACE_PACKET_DEFAULTS, &default_clock)
         .message(packet::CLOCK_SNAPSHOT, &clocks);
-    Message::new()
-        .message(trace::PACKET, &packet)
-        .as_slice()
-        .to_vec()
+    let framed = Message::new().message(trace::PACKET, &packet);
+    framed.as_slice().to_vec()
 }

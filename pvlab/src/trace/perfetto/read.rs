@@ -1,15 +1,15 @@
 //! Reads a Perfetto trace back that the writer here has written.
 
-use super::names::{Arg, Drawn, HostDrawn, Name, how_from_iid, reason_from_iid};
+use super::names::{Arg, Drawn, FIRST_HOW, FIRST_REASON, Name, Shape, numbered};
 use super::packets::Kind;
 use super::proto::{event, interned, packet};
 use super::tracks::{Track, Tracks};
 use super::wire::{Fields, NoMessage, Value};
-use crate::trace::header::{End, Header};
+use crate::trace::header::Header;
 use crate::trace::read::{Fault, Reading, check_schema, lock_step};
 use crate::trace::{Event, What};
-use abi::{HostDetail, HostStep, SwitchKind};
-use pvlock::trace::{Detail, TraceEvent};
+use abi::{ExitReason, HostDetail, HostStep, SwitchKind};
+use pvlock::trace::{Detail, How, TraceEvent};
 use std::io::{BufRead, Read};
 
 /// Longest packet. Headers of the largest machines need a fraction of it.
@@ -35,67 +35,129 @@ pub(in crate::trace) fn read(
     input: &mut impl BufRead,
     reading: &mut Reading<impl FnMut(&Header, &Event)>,
 ) -> Result<(), Fault> {
-    let mut bytes = Vec::new();
-    let mut position = 0_u64;
-    first(input, &mut bytes, &mut position)?;
+    let mut packets = Packets {
+        input,
+        bytes: Vec::new(),
+        position: 0,
+    };
+    packets.first()?;
     let mut tracks = None;
     loop {
-        let start = position;
-        let at = |fault| Fault::at(format!("byte {start}"), fault);
-        match next(input, &mut bytes, &mut position)? {
-            Next::Packet => {}
-            Next::End => return Ok(()),
-            Next::Broken(why) => return Err(at(why)),
+        let start = packets.position;
+        let at = |fault: String| Fault::at(format!("byte {start}"), fault);
+        if !packets.next()? {
+            return Ok(());
         }
-        if reading.ended() {
+        if reading.end.is_some() {
             return Err(at("something follows the end".to_owned()));
         }
-        let Some(packet) = track_event(&bytes).map_err(|NoMessage| at("no packet".to_owned()))?
-        else {
+        let packet = track_event(&packets.bytes);
+        let Some(packet) = packet.map_err(|NoMessage| at("no packet".to_owned()))? else {
             continue;
         };
+        let text = packet.text.unwrap_or_default();
         let Some(known) = &tracks else {
             if packet.track == super::tracks::ROOT {
-                let json = serde_json::from_slice(packet.text.unwrap_or_default())
+                let json = serde_json::from_slice(text)
                     .map_err(|_| at("the header is no JSON".to_owned()))?;
                 tracks = Some(Tracks::new(reading.header(json)?));
             }
             continue;
         };
-        match known.track(packet.track) {
+        let (place, what) = match known.track(packet.track) {
             Track::Root => {
-                let end: End = serde_json::from_slice(packet.text.unwrap_or_default())
-                    .map_err(|_| at("the end is no JSON".to_owned()))?;
-                reading.end(end);
+                let end = serde_json::from_slice(text);
+                reading.end = Some(end.map_err(|_| at("the end is no JSON".to_owned()))?);
+                continue;
             }
-            track => match decode(track, &packet) {
-                Decoded::Event(event) => reading.event(&event).map_err(at)?,
-                Decoded::Unknown => reading.unknown(),
-                Decoded::Derived => {}
-                Decoded::Lacks(what) => return Err(at(format!("'{what}' is missing or wrong"))),
-            },
+            Track::Derived => continue,
+            _ if packet.has(Arg::Derived) => continue,
+            Track::Lock(place) => (place, lock_event(&packet)),
+            Track::State(place) => (place, state_event(&packet)),
+            Track::Vmm(place) => (place, vmm_event(&packet)),
+        };
+        match what.map_err(|lacks| at(format!("'{lacks}' is missing or wrong")))? {
+            Some(what) => {
+                let told = Event {
+                    at: packet.at,
+                    place,
+                    what,
+                };
+                reading.event(&told).map_err(at)?;
+            }
+            None if packet.is_end() => {}
+            None => reading.unknown += 1,
         }
     }
 }
 
-/// Reads the first packet, which tells whose trace it is.
-fn first(input: &mut impl BufRead, bytes: &mut Vec<u8>, position: &mut u64) -> Result<(), Fault> {
-    let complete = match next(input, bytes, position)? {
-        Next::Packet => true,
-        Next::End => false,
-        Next::Broken(_) => return Err(Fault::Foreign("neither JSON nor Perfetto:".to_owned())),
-    };
-    let foreign = || Fault::Foreign("a Perfetto trace of another program,".to_owned());
-    let schema = match schema(bytes) {
-        Ok(Some(schema)) => schema,
-        _ if !complete && begins_as_ours(bytes) => return Err(Fault::NoHeader),
-        Ok(None) if complete => return Err(foreign()),
-        _ => return Err(Fault::Foreign("neither JSON nor Perfetto:".to_owned())),
-    };
-    match check_schema(schema) {
-        Ok(()) if !complete => Err(Fault::NoHeader),
-        Err(Fault::Foreign(_)) => Err(foreign()),
-        result => result,
+/// The packets of a file.
+struct Packets<'a, R> {
+    input: &'a mut R,
+    /// What the last packet holds.
+    bytes: Vec<u8>,
+    position: u64,
+}
+
+impl<R: BufRead> Packets<'_, R> {
+    /// Reads the first packet, which tells whose trace it is.
+    fn first(&mut self) -> Result<(), Fault> {
+        let no_trace = || Fault::foreign("neither JSON nor Perfetto:");
+        let foreign = || Fault::foreign("a Perfetto trace of another program,");
+        let complete = self.next().map_err(|fault| match fault {
+            Fault::Damaged { .. } => no_trace(),
+            other => other,
+        })?;
+        let schema = match schema(&self.bytes) {
+            Ok(Some(schema)) => schema,
+            _ if !complete && begins_as_ours(&self.bytes) => return Err(Fault::NoHeader),
+            Ok(None) if complete => return Err(foreign()),
+            _ => return Err(no_trace()),
+        };
+        match check_schema(schema) {
+            Ok(()) if !complete => Err(Fault::NoHeader),
+            Err(Fault::Foreign(_)) => Err(foreign()),
+            result => result,
+        }
+    }
+
+    /// Reads a packet. False if there is none, or one that is cut off.
+    fn next(&mut self) -> Result<bool, Fault> {
+        self.bytes.clear();
+        let place = format!("byte {}", self.position);
+        let Some(tag) = self.byte()? else {
+            return Ok(false);
+        };
+        if tag != super::FIRST_BYTE {
+            return Err(Fault::at(place, "no packet begins there"));
+        }
+        let mut length = 0_u64;
+        for shift in 0..10 {
+            let Some(byte) = self.byte()? else {
+                return Ok(false);
+            };
+            length |= u64::from(byte & 0x7f) << (7 * shift);
+            if byte < 0x80 {
+                break;
+            }
+        }
+        if length > LONGEST_PACKET {
+            return Err(Fault::at(place, format!("a packet of {length} bytes")));
+        }
+        // Grows with what is there, not with what is promised.
+        let mut packet = self.input.take(length);
+        let read = packet.read_to_end(&mut self.bytes)? as u64;
+        self.position += read;
+        Ok(read == length)
+    }
+
+    fn byte(&mut self) -> Result<Option<u8>, Fault> {
+        let first = self.input.fill_buf()?.first().copied();
+        if first.is_some() {
+            self.input.consume(1);
+            self.position += 1;
+        }
+        Ok(first)
     }
 }
 
@@ -127,57 +189,6 @@ fn find(message: &[u8], wanted: u32) -> Result<Option<&[u8]>, NoMessage> {
         }
     }
     Ok(None)
-}
-
-/// What comes next in a file.
-enum Next {
-    /// A packet.
-    Packet,
-    /// Nothing, or a packet that is cut off.
-    End,
-    /// Something that is no packet.
-    Broken(String),
-}
-
-/// Reads a packet.
-fn next(input: &mut impl BufRead, bytes: &mut Vec<u8>, position: &mut u64) -> Result<Next, Fault> {
-    bytes.clear();
-    let Some(tag) = byte(input, position)? else {
-        return Ok(Next::End);
-    };
-    if tag != super::FIRST_BYTE {
-        return Ok(Next::Broken("no packet begins there".to_owned()));
-    }
-    let mut length = 0_u64;
-    for shift in 0..10 {
-        let Some(byte) = byte(input, position)? else {
-            return Ok(Next::End);
-        };
-        length |= u64::from(byte & 0x7f) << (7 * shift);
-        if byte < 0x80 {
-            break;
-        }
-    }
-    if length > LONGEST_PACKET {
-        return Ok(Next::Broken(format!("a packet of {length} bytes")));
-    }
-    // Grows with what is there, not with what is promised.
-    let read = input.take(length).read_to_end(bytes)? as u64;
-    *position += read;
-    Ok(if read == length {
-        Next::Packet
-    } else {
-        Next::End
-    })
-}
-
-fn byte(input: &mut impl BufRead, position: &mut u64) -> Result<Option<u8>, Fault> {
-    let first = input.fill_buf()?.first().copied();
-    if first.is_some() {
-        input.consume(1);
-        *position += 1;
-    }
-    Ok(first)
 }
 
 /// The packet's track event, if it has one.
@@ -231,44 +242,16 @@ fn annotation<'a>(bytes: &'a [u8], packet: &mut Packet<'a>) -> Result<(), NoMess
     Ok(())
 }
 
-/// What a track event is.
-enum Decoded {
-    /// An event.
-    Event(Event),
-    /// One that this version does not know.
-    Unknown,
-    /// Made from others.
-    Derived,
-    /// An event that lacks something.
-    Lacks(&'static str),
-}
-
-fn decode(track: Track, packet: &Packet<'_>) -> Decoded {
-    if packet.args[usize::from(Arg::Derived.iid())].is_some() {
-        return Decoded::Derived;
-    }
-    let (place, what) = match track {
-        Track::Lock(place) => (place, lock_event(packet)),
-        Track::State(place) => (place, state_event(packet)),
-        Track::Vmm(place) => (place, vmm_event(packet)),
-        Track::Root | Track::Derived => return Decoded::Derived,
-    };
-    match what {
-        Ok(Some(what)) => {
-            let at = packet.at;
-            Decoded::Event(Event { at, place, what })
-        }
-        Ok(None) if packet.kind == u64::from(Kind::End as u8) => Decoded::Derived,
-        Ok(None) => Decoded::Unknown,
-        Err(lacks) => Decoded::Lacks(lacks),
-    }
-}
-
 impl Packet<'_> {
-    fn arg<T: TryFrom<u64>>(&self, arg: Arg, name: &'static str) -> Result<T, &'static str> {
-        self.args[usize::from(arg.iid())]
-            .and_then(|value| T::try_from(value).ok())
-            .ok_or(name)
+    /// An annotation's value, or its name if it is missing or wrong.
+    fn arg<T: TryFrom<u64>>(&self, arg: Arg) -> Result<T, &'static str> {
+        let value = self.args[usize::from(arg.iid())];
+        value.and_then(|n| T::try_from(n).ok()).ok_or(arg.text())
+    }
+
+    /// As [`Self::arg`], of those that count from `first`.
+    fn one_of<T: Copy>(&self, all: &[T], first: u8, arg: Arg) -> Result<T, &'static str> {
+        numbered(all, first, self.arg(arg)?).ok_or(arg.text())
     }
 
     fn has(&self, arg: Arg) -> bool {
@@ -276,44 +259,43 @@ impl Packet<'_> {
     }
 
     fn name(&self) -> Option<Name> {
-        Name::from_iid(self.name)
+        numbered(Name::ALL, 1, self.name).map(|(name, _)| name)
+    }
+
+    fn is_end(&self) -> bool {
+        self.kind == u64::from(Kind::End as u8)
     }
 }
 
 fn lock_event(packet: &Packet<'_>) -> Result<Option<What>, &'static str> {
-    if packet.kind == u64::from(Kind::End as u8) {
+    let step = if packet.is_end() {
         // Of all ends of slices, only releases tell the lock.
-        if !packet.has(Arg::Lock) {
-            return Ok(None);
+        packet.has(Arg::Lock).then_some(TraceEvent::Release)
+    } else {
+        let name = packet.name();
+        if name == Some(Name::Gap) {
+            let dropped = packet.arg(Arg::Dropped)?;
+            return Ok(Some(What::Gap { dropped }));
         }
-        let lock = packet.arg(Arg::Lock, "lock")?;
-        let step = TraceEvent::Release;
-        return Ok(Some(What::Lock { lock, step }));
-    }
-    let Some(name) = packet.name() else {
-        return Ok(None);
+        let is_meant = |step| {
+            let drawn = Drawn::of(step);
+            drawn.shape != Shape::Release && Some(drawn.name) == name
+        };
+        lock_step(is_meant, packet.has(Arg::Ticket))
     };
-    if name == Name::Gap {
-        let dropped = packet.arg(Arg::Dropped, "dropped")?;
-        return Ok(Some(What::Gap { dropped }));
-    }
-    let is_meant = |step| Drawn::of(step).0.name() == Some(name);
-    let Some(step) = lock_step(is_meant, packet.has(Arg::Ticket)) else {
+    let Some(step) = step else {
         return Ok(None);
     };
     let detail = match step.detail() {
         Detail::Behind(_) if packet.has(Arg::Behind) => {
-            Detail::Behind(Some(packet.arg(Arg::Behind, "behind")?))
+            Detail::Behind(Some(packet.arg(Arg::Behind)?))
         }
         Detail::Nothing | Detail::Behind(_) => step.detail(),
-        Detail::Ticket(_) => Detail::Ticket(packet.arg(Arg::Ticket, "ticket")?),
-        Detail::How(_) => {
-            let how = packet.arg(Arg::How, "how")?;
-            Detail::How(how_from_iid(how).ok_or("how")?)
-        }
-        Detail::Target(_) => Detail::Target(packet.arg(Arg::Target, "target")?),
+        Detail::Ticket(_) => Detail::Ticket(packet.arg(Arg::Ticket)?),
+        Detail::How(_) => Detail::How(packet.one_of(&How::ALL, FIRST_HOW, Arg::How)?),
+        Detail::Target(_) => Detail::Target(packet.arg(Arg::Target)?),
     };
-    let (lock, step) = (packet.arg(Arg::Lock, "lock")?, step.with(detail));
+    let (lock, step) = (packet.arg(Arg::Lock)?, step.with(detail));
     Ok(Some(What::Lock { lock, step }))
 }
 
@@ -324,23 +306,22 @@ fn state_event(packet: &Packet<'_>) -> Result<Option<What>, &'static str> {
         Some(Name::Halted | Name::OffCpu) => SwitchKind::Out,
         _ => return Ok(None),
     };
-    let cpu = packet.arg(Arg::Cpu, "cpu")?;
+    let cpu = packet.arg(Arg::Cpu)?;
     Ok(Some(What::Switch { cpu, kind }))
 }
 
 fn vmm_event(packet: &Packet<'_>) -> Result<Option<What>, &'static str> {
     let name = packet.name();
     let mut steps = HostStep::ALL.iter();
-    let Some(step) = steps.find(|step| Some(HostDrawn::of(**step).name()) == name) else {
+    let Some(step) = steps.find(|step| Some(Drawn::of_host(**step).name) == name) else {
         return Ok(None);
     };
     let detail = match step.detail() {
         HostDetail::Nothing => HostDetail::Nothing,
         HostDetail::Reason(_) => {
-            let reason = packet.arg(Arg::Reason, "reason")?;
-            HostDetail::Reason(reason_from_iid(reason).ok_or("reason")?)
+            HostDetail::Reason(packet.one_of(&ExitReason::ALL, FIRST_REASON, Arg::Reason)?)
         }
-        HostDetail::LengthNs(_) => HostDetail::LengthNs(packet.arg(Arg::LengthNs, "length_ns")?),
+        HostDetail::LengthNs(_) => HostDetail::LengthNs(packet.arg(Arg::LengthNs)?),
     };
     Ok(Some(What::Host(step.with(detail))))
 }

@@ -191,7 +191,6 @@ fn ordered(track: Message) -> Message {
 }
 
 fn child(track: Message, parent: u64, rank: u64) -> Message {
-    track
-        .uint(PARENT_UUID, parent)
-        .uint(SIBLING_ORDER_RANK, rank)
+    let track = track.uint(PARENT_UUID, parent);
+    track.uint(SIBLING_ORDER_RANK, rank)
 }

@@ -46,9 +46,9 @@ pub(in crate::trace) fn read(
 ) -> Result<(), Fault> {
     let mut line = Vec::new();
     match next(input, &mut line)? {
-        Some(()) => {}
-        None if begins_a_header(&line) => return Err(Fault::NoHeader),
-        None => return Err(foreign_json(&line)),
+        true => {}
+        false if begins_a_header(&line) => return Err(Fault::NoHeader),
+        false => return Err(foreign_json(&line)),
     }
     let Ok(value) = serde_json::from_slice::<serde_json::Value>(&line) else {
         // Perhaps one object over many lines; what follows tells whose.
@@ -59,39 +59,37 @@ pub(in crate::trace) fn read(
     };
     reading.header(value)?;
     let mut number = 1_u64;
-    while next(input, &mut line)?.is_some() {
+    while next(input, &mut line)? {
         number += 1;
         let at = |fault| Fault::at(format!("line {number}"), fault);
-        if reading.ended() {
+        if reading.end.is_some() {
             return Err(at("something follows the end".into()));
         }
         let parsed: Line<'_> = serde_json::from_slice(&line).map_err(|why| at(short(&why)))?;
         if parsed.end_ns.is_some() {
             let end: End = serde_json::from_slice(&line).map_err(|why| at(short(&why)))?;
-            reading.end(end);
+            reading.end = Some(end);
             continue;
         }
         let event = event(&parsed).map_err(|field| at(format!("'{field}' is missing or wrong")))?;
         match event {
             Some(event) => reading.event(&event).map_err(at)?,
-            None => reading.unknown(),
+            None => reading.unknown += 1,
         }
     }
     Ok(())
 }
 
-/// Reads a line; `None`: the file ends before the line does.
-fn next(input: &mut impl BufRead, line: &mut Vec<u8>) -> Result<Option<()>, Fault> {
+/// Reads a line. False if the file ends before the line does.
+fn next(input: &mut impl BufRead, line: &mut Vec<u8>) -> Result<bool, Fault> {
     line.clear();
     input.take(LONGEST_LINE).read_until(b'\n', line)?;
-    if line.last() == Some(&b'\n') {
-        return Ok(Some(()));
-    }
-    if line.len() as u64 == LONGEST_LINE {
+    let whole = line.last() == Some(&b'\n');
+    if !whole && line.len() as u64 == LONGEST_LINE {
         let why = format!("longer than {} MiB", LONGEST_LINE >> 20);
         return Err(Fault::at("a line", why));
     }
-    Ok(None)
+    Ok(whole)
 }
 
 /// Whether it is the beginning of one of our headers.
@@ -103,11 +101,9 @@ fn begins_a_header(line: &[u8]) -> bool {
 
 /// The error without the place in a line that the user has never seen.
 fn short(why: &serde_json::Error) -> String {
-    let text = why.to_string();
-    match text.rfind(" at line ") {
-        Some(end) => text[..end].to_owned(),
-        None => text,
-    }
+    let mut text = why.to_string();
+    text.truncate(text.rfind(" at line ").unwrap_or(text.len()));
+    text
 }
 
 /// The event; `None` if it is of a kind that this version does not know; or the name of a field
@@ -126,10 +122,8 @@ fn event(line: &Line<'_>) -> Result<Option<Event>, &'static str> {
             }
             Detail::Target(_) => Detail::Target(line.target.ok_or("target")?),
         };
-        What::Lock {
-            lock: line.lock.ok_or("lock")?,
-            step: step.with(detail),
-        }
+        let (lock, step) = (line.lock.ok_or("lock")?, step.with(detail));
+        What::Lock { lock, step }
     } else if let Some(step) = HostStep::ALL.iter().find(|step| step.name() == name) {
         What::Host(step.with(match step.detail() {
             HostDetail::Nothing => HostDetail::Nothing,
@@ -143,27 +137,24 @@ fn event(line: &Line<'_>) -> Result<Option<Event>, &'static str> {
         }))
     } else {
         match name {
-            SWITCH_IN => What::Switch {
-                cpu: line.cpu.ok_or("cpu")?,
-                kind: SwitchKind::In,
-            },
-            SWITCH_OUT => What::Switch {
-                cpu: line.cpu.ok_or("cpu")?,
-                kind: SwitchKind::out(line.preempted.ok_or("preempted")?),
-            },
-            GAP => What::Gap {
-                dropped: line.dropped.ok_or("dropped")?,
-            },
+            SWITCH_IN | SWITCH_OUT => {
+                let cpu = line.cpu.ok_or("cpu")?;
+                let out = || line.preempted.map(SwitchKind::out).ok_or("preempted");
+                let kind = match name {
+                    SWITCH_IN => SwitchKind::In,
+                    _ => out()?,
+                };
+                What::Switch { cpu, kind }
+            }
+            GAP => {
+                let dropped = line.dropped.ok_or("dropped")?;
+                What::Gap { dropped }
+            }
             "" => return Err("event"),
             _ => return Ok(None),
         }
     };
-    Ok(Some(Event {
-        at: line.at_ns.ok_or("at_ns")?,
-        place: Place {
-            vm: line.vm,
-            vcpu: line.vcpu,
-        },
-        what,
-    }))
+    let Line { vm, vcpu, .. } = *line;
+    let (at, place) = (line.at_ns.ok_or("at_ns")?, Place { vm, vcpu });
+    Ok(Some(Event { at, place, what }))
 }

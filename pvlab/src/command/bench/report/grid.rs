@@ -10,8 +10,7 @@
 //! ```
 
 use super::times;
-use crate::report::column::Columns;
-use crate::report::doc::Block;
+use crate::report::{Block, Columns};
 
 /// The first column's header.
 const THREADS: &str = "# of Threads";
@@ -24,7 +23,6 @@ const WIDTH: usize = 6;
 const GAP: &str = "  ";
 const GROUP_GAP: &str = "    ";
 
-/// A table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Grid {
     /// What it shows; may be empty.
@@ -49,7 +47,6 @@ impl Grid {
         self.groups.iter().flat_map(|(_, columns)| columns)
     }
 
-    /// As plain text.
     pub(crate) fn text(&self) -> String {
         let cells = self.rows.iter().flat_map(|row| &row.cells);
         let widths = cells.chain(self.columns()).map(String::len);

@@ -9,20 +9,16 @@ use super::plan::{Column, TableKind};
 use super::result::{BenchResult, CellResult, Figure, RunFigures};
 use crate::figures::none;
 use crate::record::{Context, Ended};
-use crate::report::column::Columns;
-use crate::report::doc::{Block, render};
-use crate::report::{Format, to_json};
+use crate::report::{Block, Columns, Format, render, to_json};
 use crate::scenario::Scenario;
 use serde::Serialize;
 
-/// The report of a microbenchmark.
 #[derive(Clone, Debug)]
 pub(crate) struct BenchReport {
-    context: Context,
-    result: BenchResult,
+    pub context: Context,
+    pub result: BenchResult,
 }
 
-/// The report for programs.
 #[derive(Serialize)]
 struct Json<'a> {
     schema: &'static str,
@@ -43,12 +39,6 @@ struct Json<'a> {
 }
 
 impl BenchReport {
-    /// A report of those results.
-    pub(crate) fn new(context: Context, result: BenchResult) -> Self {
-        Self { context, result }
-    }
-
-    /// The report in that format.
     pub(crate) fn render(&self, format: Format) -> String {
         let result = &self.result;
         match format {

@@ -53,10 +53,8 @@ fn workload(plan: &BenchPlan) -> String {
     if plan.run.latency {
         text += ", every acquisition timed";
     }
-    let units: Vec<_> = Measure::of(plan.layout)
-        .iter()
-        .map(|of| of.unit())
-        .collect();
+    let units = Measure::of(plan.layout).iter().map(|of| of.unit());
+    let units: Vec<_> = units.collect();
     let length = match plan.run.length {
         Length::Duration(duration) => format!("{} each", time(duration.as_nanos() as f64)),
         Length::Iterations(n) => format!("{n} operations by each thread"),
@@ -77,8 +75,11 @@ pub(crate) fn foot(result: &BenchResult) -> Vec<String> {
         cells.flat_map(|cell| cell.runs.iter().map(move |run| (cell, run)))
     };
     let absences = warnings_of_repeats(runs().map(|(_, run)| (run.repeated, &*run.without_cpu)));
-    let absences = absences.into_iter();
-    lines.extend(absences.map(|warning| format!("warning: {}", warning.text)));
+    lines.extend(
+        absences
+            .iter()
+            .map(|warning| format!("warning: {}", warning.text)),
+    );
     if result.ended != Ended::Complete {
         let done = runs().count();
         let all = plan.order(0).len() * plan.rounds;
@@ -103,10 +104,9 @@ pub(crate) fn foot(result: &BenchResult) -> Vec<String> {
             "most uneven run: {} to {} operations of a {} ({})",
             count(run.thread_min),
             count(run.thread_max),
-            if plan.workload == BenchKind::Pipe {
-                "pair"
-            } else {
-                "thread"
+            match plan.workload {
+                BenchKind::Pipe => "pair",
+                _ => "thread",
             },
             name(plan, cell)
         ));

@@ -5,9 +5,8 @@ use super::times;
 use crate::command::bench::plan::TableKind;
 use crate::command::bench::result::{BenchResult, CellResult, Measure};
 use crate::human::or_dash;
-use crate::report::doc::Block;
+use crate::report::Block;
 
-/// What a table shows of a cell.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Show {
     Figure,
@@ -26,16 +25,13 @@ impl Show {
             (Self::Spread, _) => (figure.spread_percent(), |spread| format!("{spread:.1}%")),
         };
         // There are runs in which nothing was done.
-        let something = shown.is_finite() && figure.median != 0.0;
-        Some(if something {
-            text(shown)
-        } else {
-            "none".to_owned()
+        Some(match shown.is_finite() && figure.median != 0.0 {
+            true => text(shown),
+            false => "none".to_owned(),
         })
     }
 }
 
-/// All tables as plain text.
 pub(crate) fn text(result: &BenchResult) -> String {
     let grids = grids(result);
     if result.plan.layout == TableKind::Times {
@@ -68,13 +64,10 @@ fn grids(result: &BenchResult) -> Vec<Grid> {
         grid(result, locks, Show::Figure, title)
     });
     let changes = locks.iter().skip(1).map(|&lock| {
-        let title = if times && two {
-            "% Change".to_owned()
-        } else {
-            format!(
-                "% Change from {} to {}{colon}",
-                plan.locks[0], plan.locks[lock]
-            )
+        let (from, to) = (plan.locks[0], plan.locks[lock]);
+        let title = match times && two {
+            true => "% Change".to_owned(),
+            false => format!("% Change from {from} to {to}{colon}"),
         };
         grid(result, &[lock], Show::Change, title)
     });
@@ -83,8 +76,8 @@ fn grids(result: &BenchResult) -> Vec<Grid> {
             [lock] if times => format!(" of {}", plan.locks[*lock]),
             _ => String::new(),
         };
-        let title =
-            format!("Spread{of} (most minus least of the rounds, in % of the median){colon}");
+        let what = "(most minus least of the rounds, in % of the median)";
+        let title = format!("Spread{of} {what}{colon}");
         grid(result, locks, Show::Spread, title)
     });
     figures.chain(changes).chain(spreads).collect()
@@ -100,10 +93,9 @@ fn grid(result: &BenchResult, locks: &[usize], show: Show, title: String) -> Gri
         |&a: &usize, &b: &usize| !times || plan.columns[a].ratio == plan.columns[b].ratio;
     let parts: Vec<&[usize]> = all.chunk_by(together).collect();
     // Columns that the lock cannot do are left out.
-    let can = |lock: usize, part: &[usize]| {
+    let can = |lock: usize, part: &[usize]| -> Vec<usize> {
         let part = part.iter().copied();
-        part.filter(|&column| plan.can(lock, column))
-            .collect::<Vec<_>>()
+        part.filter(|&column| plan.can(lock, column)).collect()
     };
     let name = |column: usize, measure: &Measure| match (plan.layout, measure) {
         (TableKind::Rates | TableKind::Times, _) => plan.columns[column].name.clone(),
@@ -117,11 +109,9 @@ fn grid(result: &BenchResult, locks: &[usize], show: Show, title: String) -> Gri
         (plan.locks[lock].name(), names.collect())
     };
     let loads = || {
-        let columns = parts[0].iter().map(|&column| &plan.columns[column]);
-        (
-            "load".to_owned(),
-            columns.map(|column| column.load.to_string()).collect(),
-        )
+        let load = |&column: &usize| plan.columns[column].load.to_string();
+        let loads = parts[0].iter().map(load);
+        ("load".to_owned(), loads.collect())
     };
     let mut rows = Vec::new();
     for (place, &threads) in plan.threads.iter().enumerate() {
@@ -131,10 +121,8 @@ fn grid(result: &BenchResult, locks: &[usize], show: Show, title: String) -> Gri
                 for column in can(lock, part) {
                     let cell = result.cell(lock, place, column);
                     let figures = measures.iter().enumerate().map(|(number, &measure)| {
-                        or_dash(
-                            cell.and_then(|cell| show.text(cell, measure, number)),
-                            |it| it,
-                        )
+                        let shown = cell.and_then(|cell| show.text(cell, measure, number));
+                        or_dash(shown, |text| text)
                     });
                     cells.extend(figures);
                 }
@@ -153,10 +141,9 @@ fn grid(result: &BenchResult, locks: &[usize], show: Show, title: String) -> Gri
             }
         }
     }
-    let groups = if times {
-        vec![loads()]
-    } else {
-        locks.iter().map(group).collect()
+    let groups = match times {
+        true => vec![loads()],
+        false => locks.iter().map(group).collect(),
     };
     Grid {
         title,

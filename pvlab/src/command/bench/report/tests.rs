@@ -12,8 +12,8 @@ fn context() -> Context {
 }
 
 fn render(plan: BenchPlan, runs: &[(Cell, RunFigures)], ended: Ended, format: Format) -> String {
-    let result = BenchResult::new(plan, runs, ended);
-    BenchReport::new(context(), result).render(format)
+    let (context, result) = (context(), BenchResult::new(plan, runs, ended));
+    BenchReport { context, result }.render(format)
 }
 
 /// A run of each cell, in kops/s of a second, in the order of locks, threads and columns.
@@ -33,12 +33,11 @@ fn body(text: &str) -> &str {
 #[test]
 fn two_locks_stand_side_by_side_with_their_change_and_spread() {
     let plan = fixture::plan(&["rwlock", "rwlock"], &[1, 64]);
-    let mut all = runs(
-        &plan,
-        &[
-            27373, 29409, 28170, 5980, 15478, 61, 28773, 30164, 29276, 5668, 15509, 58,
-        ],
-    );
+    let [one, two] = [
+        [27373, 29409, 28170, 5980, 15478, 61],
+        [28773, 30164, 29276, 5668, 15509, 58],
+    ];
+    let mut all = runs(&plan, &[one, two].concat());
     all.push((all[5].0, fixture::run(61_000)));
     all.push((all[5].0, fixture::run(64_050)));
     let text = render(plan, &all, Ended::Complete, Format::Table);

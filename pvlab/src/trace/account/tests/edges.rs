@@ -32,10 +32,9 @@ fn waiters_that_began_before_the_trace_are_in_the_order_all_the_same() {
 fn a_try_lock_is_no_acquisition_that_waited() {
     let timeline = "0 v0 fast release";
     let tally = Script::new(Tas, 1, timeline).tally(10);
-    assert_eq!(
-        (tally.acquisitions, tally.tried, tally.incomplete),
-        (0, 1, 0)
-    );
+    assert_eq!(tally.acquisitions, 0);
+    assert_eq!(tally.tried, 1);
+    assert_eq!(tally.incomplete, 0);
 }
 
 #[test]
@@ -72,9 +71,8 @@ fn vcpus_without_switches_count_as_on_a_cpu_unless_blocked() {
     ";
     let account = Script::new(PvQSpinLock, 2, timeline).account(500);
     assert_eq!(account.vms[0].vcpus_without_switches, 2);
-    account.vms[0]
-        .total
-        .assert_parts("holder_running 200, holder_preempted 100");
+    let total = &account.vms[0].total;
+    total.assert_parts("holder_running 200, holder_preempted 100");
 }
 
 #[test]
@@ -103,18 +101,15 @@ fn parts_that_do_not_add_up_are_found() {
 
 #[test]
 fn the_tolerance_is_a_microsecond_or_a_percent() {
-    for (wait, off, violations) in [
-        (10_000, 1_000, 0),
-        (10_000, 1_001, 1),
-        (1_000_000, 10_000, 0),
-        (1_000_000, 10_001, 1),
-    ] {
-        let release = wait + off;
-        let timeline =
-            format!("0 v0 start fast; 0 v1 start; {release} v0 release; {wait} v1 pending");
-        let tally = Script::new(QSpinLock, 2, &timeline).tally(wait);
-        let found = tally.sum_violations;
-        assert_eq!(found, violations, "{off} ns off in {wait} ns");
+    for (wait, tolerated) in [(10_000, 1_000), (1_000_000, 10_000)] {
+        for (off, violations) in [(tolerated, 0), (tolerated + 1, 1)] {
+            let release = wait + off;
+            let timeline =
+                format!("0 v0 start fast; 0 v1 start; {release} v0 release; {wait} v1 pending");
+            let tally = Script::new(QSpinLock, 2, &timeline).tally(wait);
+            let found = tally.sum_violations;
+            assert_eq!(found, violations, "{off} ns off in {wait} ns");
+        }
     }
 }
 

@@ -146,10 +146,9 @@ fn a_thief_without_a_place_is_its_own_next_unless_the_head_is_awake() {
 
 #[test]
 fn locks_and_vms_are_accounted_apart() {
-    let vm = |lock: pvlock::LockKind, locks| VmSetup {
-        lock: lock.into(),
-        vcpus: 2,
-        locks,
+    let vm = |lock: pvlock::LockKind, locks| {
+        let (lock, vcpus) = (lock.into(), 2);
+        VmSetup { lock, vcpus, locks }
     };
     let timeline = "
         0 v0 lock=1 start fast; 0 v0 vm=1 start fast; 0 v1 start fast // lock 0 of VM 0, by vCPU 1
@@ -166,9 +165,7 @@ fn locks_and_vms_are_accounted_apart() {
     first.locks[1].assert_parts("holder_running 20");
     first.total.assert_parts("holder_running 20");
     assert_eq!(first.total.acquisitions, 3);
-    second
-        .total
-        .assert_parts("holder_running 10, holder_preempted 40");
+    (second.total).assert_parts("holder_running 10, holder_preempted 40");
     assert_eq!(first.vcpus_without_switches, 2);
     assert_eq!(second.vcpus_without_switches, 1);
 }
@@ -184,9 +181,8 @@ fn four_locks_can_be_nested_on_a_vcpu() {
         600 v0 lock=3 release; 600 v0 lock=2 release; 600 v0 lock=1 release; 600 v0 release
         600 v1 pending
     ";
-    let account = Script::new(QSpinLock, 2, timeline)
-        .with_locks(4)
-        .account(700);
+    let script = Script::new(QSpinLock, 2, timeline).with_locks(4);
+    let account = script.account(700);
     let locks = &account.vms[0].locks;
     locks[3].assert_parts("holder_running 400, hand_over 10");
     locks[0].assert_parts("holder_running 300, holder_preempted 100");

@@ -1,7 +1,7 @@
 //! Random timelines of vCPUs that acquire locks as the real ones do, compared with the reference.
 
 use super::reference::Reference;
-use crate::figures::stats::Random;
+use crate::figures::Random;
 use crate::trace::account::{Accountant, Part, Parts, Setup, VmSetup};
 use crate::trace::{Event, Place, What};
 use abi::{ExitReason, HostStep, SwitchKind};
@@ -14,12 +14,12 @@ const LOCKS: u16 = 3;
 struct Rng(Random);
 
 impl Rng {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0.bits() % n
+    fn below<T: TryFrom<u64, Error: std::fmt::Debug>>(&mut self, n: impl Into<u64>) -> T {
+        (self.0.bits() % n.into()).try_into().unwrap()
     }
 
     fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
+        self.below::<u64>(n) == 0
     }
 }
 
@@ -54,6 +54,7 @@ struct Lock {
     serving: u16,
 }
 
+#[derive(Clone)]
 struct Vcpu {
     todo: Todo,
     holds: Vec<u16>,
@@ -73,36 +74,34 @@ struct World {
 
 impl World {
     fn events(kind: LockKind, vcpus: u16, seed: u64, steps: usize) -> Vec<Event> {
+        let vcpu = Vcpu {
+            todo: Todo::Choose,
+            holds: Vec::new(),
+            on: true,
+            guest: true,
+            kicked: false,
+        };
         let mut world = Self {
             kind,
             rng: Rng(Random::new(seed)),
             now: 0,
             locks: (0..LOCKS).map(|_| Lock::default()).collect(),
-            vcpus: Vec::new(),
+            vcpus: vec![vcpu; vcpus.into()],
             events: Vec::new(),
         };
         for lock in &mut world.locks {
             // Some wrap within the test.
-            let ticket = u16::try_from(65_530 + world.rng.below(6)).unwrap();
+            let ticket = 65_530 + world.rng.below::<u16>(6u16);
             (lock.next_ticket, lock.serving) = (ticket, ticket);
         }
-        for _ in 0..vcpus {
-            world.vcpus.push(Vcpu {
-                todo: Todo::Choose,
-                holds: Vec::new(),
-                on: true,
-                guest: true,
-                kicked: false,
-            });
-        }
         for _ in 0..steps {
-            world.now += match world.rng.below(60) {
-                0 => world.rng.below(60_000),
-                1..10 => world.rng.below(2_000),
+            world.now += match world.rng.below(60u64) {
+                0u64 => world.rng.below(60_000u64),
+                1..10 => world.rng.below(2_000u64),
                 10..20 => 0,
-                _ => world.rng.below(100),
+                _ => world.rng.below(100u64),
             };
-            let v = u16::try_from(world.rng.below(vcpus.into())).unwrap();
+            let v = world.rng.below(vcpus);
             world.happen(v);
         }
         world.events
@@ -179,8 +178,7 @@ impl World {
                 let top = holds.last().copied();
                 let lowest = top.map_or(0, |top| top + 1);
                 if lowest < LOCKS && (top.is_none() || self.rng.one_in(3)) {
-                    let l =
-                        lowest + u16::try_from(self.rng.below((LOCKS - lowest).into())).unwrap();
+                    let l = lowest + self.rng.below::<u16>(LOCKS - lowest);
                     self.say(v, l, Step::Start);
                     return Todo::Try(l);
                 }
@@ -263,10 +261,8 @@ impl World {
                 let state = self.lock(l);
                 state.held = false;
                 state.serving = state.serving.wrapping_add(1);
-                state
-                    .hashed
-                    .take()
-                    .map_or(Todo::Choose, |head| Todo::Kick(l, head))
+                let hashed = state.hashed.take();
+                hashed.map_or(Todo::Choose, |head| Todo::Kick(l, head))
             }
             Todo::Kick(l, head) => {
                 self.vcpus[usize::from(head)].kicked = true;
@@ -329,14 +325,10 @@ impl World {
 }
 
 fn accountant(kind: LockKind, vcpus: u16) -> Accountant {
-    Accountant::new(&Setup {
-        simulated: false,
-        vms: vec![VmSetup {
-            lock: kind.into(),
-            vcpus: vcpus.into(),
-            locks: LOCKS.into(),
-        }],
-    })
+    let (simulated, lock) = (false, kind.into());
+    let (vcpus, locks) = (vcpus.into(), LOCKS.into());
+    let vms = vec![VmSetup { lock, vcpus, locks }];
+    Accountant::new(&Setup { vms, simulated })
 }
 
 /// Compares what each event makes of the account with the reference.

@@ -132,20 +132,17 @@ impl Reference {
         pending
             .or_else(|| Self::front(lock))
             .or_else(|| {
-                let unplaced = waiters
-                    .iter()
-                    .filter(|w| w.before.is_none() && w.named.is_some());
-                unplaced.min_by_key(|w| w.named).map(|w| w.vcpu)
+                let mut unplaced = waiters.iter().filter(|w| w.before.is_none());
+                let named = unplaced.by_ref().filter(|w| w.named.is_some());
+                named.min_by_key(|w| w.named).map(|w| w.vcpu)
             })
             .or_else(|| {
                 let tickets = || waiters.iter().filter(|w| w.ticket.is_some());
                 tickets().next()?;
                 let served = tickets().find(|w| serving.is_some() && w.ticket == serving);
                 let unseen = |w: &&Waiter| serving.is_some() && w.ticket.is_none();
-                let likeliest = waiters
-                    .iter()
-                    .filter(unseen)
-                    .min_by_key(|w| (self.runs(w.vcpu), w.start, w.vcpu));
+                let unseen = waiters.iter().filter(unseen);
+                let likeliest = unseen.min_by_key(|w| (self.runs(w.vcpu), w.start, w.vcpu));
                 // The smallest is the one that all others are at most half the circle above.
                 let smallest = tickets().find(|w| {
                     tickets().all(|o| o.ticket.unwrap().wrapping_sub(w.ticket.unwrap()) < 0x8000)
@@ -166,11 +163,8 @@ impl Reference {
         let next = self.next(lock);
         let own = next.map(|next| self.vcpus[usize::from(next)].own());
         let awake = next.is_some_and(|next| {
-            let head = lock
-                .waiters
-                .iter()
-                .any(|w| w.vcpu == next && (w.head || w.pending));
-            head && !self.vcpus[usize::from(next)].halted
+            let head = |w: &Waiter| w.vcpu == next && (w.head || w.pending);
+            lock.waiters.iter().any(head) && !self.vcpus[usize::from(next)].halted
         });
         (None, true, next, own, self.steals && !awake)
     }
@@ -223,14 +217,11 @@ impl Reference {
         let since = std::mem::replace(&mut self.now, now);
         let mut locks = std::mem::take(&mut self.locks);
         for lock in locks.values_mut() {
-            let free = matches!(
-                lock.look,
-                Some((None, true, _, None | Some(Part::HandOver), _))
-            );
-            let believed_until = if free && self.has_suspect(lock) {
-                (lock.quiet_since + QUIET_NS).clamp(since, now)
-            } else {
-                now
+            let believed_until = match lock.look {
+                Some((None, true, _, None | Some(Part::HandOver), _)) if self.has_suspect(lock) => {
+                    (lock.quiet_since + QUIET_NS).clamp(since, now)
+                }
+                _ => now,
             };
             for i in 0..lock.waiters.len() {
                 let part = self.why(lock, &lock.waiters[i]);
@@ -263,16 +254,16 @@ impl Reference {
 
     fn waiter(&mut self, v: u16, l: u16) -> &mut Waiter {
         let waiters = &mut self.locks.get_mut(&l).unwrap().waiters;
-        let i = waiters.iter().position(|w| w.vcpu == v);
-        let i = i.unwrap_or_else(|| {
+        let known = waiters.iter().position(|w| w.vcpu == v);
+        if known.is_none() {
             waiters.push(Waiter {
                 vcpu: v,
                 phantom: true,
                 ..Waiter::default()
             });
-            waiters.len() - 1
-        });
-        &mut waiters[i]
+        }
+        let last = waiters.len() - 1;
+        &mut waiters[known.unwrap_or(last)]
     }
 
     fn step(&mut self, v: u16, l: u16, step: Step, at: u64) {
@@ -324,16 +315,14 @@ impl Reference {
             }
             Step::Kick(target) => {
                 let front = Self::front(lock);
-                let known = lock
-                    .waiters
-                    .iter_mut()
-                    .find(|w| u32::from(w.vcpu) == target);
+                let is_target = |w: &Waiter| u32::from(w.vcpu) == target;
+                let known = lock.waiters.iter_mut().find(|w| is_target(w));
                 if let (None, Some(kicked)) = (front, known)
                     && self.vcpus[usize::from(kicked.vcpu)].halted
                 {
                     kicked.before = Some(None);
                 }
-                let waits = lock.waiters.iter().any(|w| u32::from(w.vcpu) == target);
+                let waits = lock.waiters.iter().any(is_target);
                 let target = &mut self.vcpus[usize::try_from(target).unwrap()];
                 target.kicked |= target.halted;
                 target.early |= !target.halted && waits;
@@ -341,13 +330,9 @@ impl Reference {
             Step::Acquired(_) => {
                 if let Some(i) = lock.waiters.iter().position(|w| w.vcpu == v) {
                     let waiter = lock.waiters.remove(i);
-                    for behind in lock
-                        .waiters
-                        .iter_mut()
-                        .filter(|w| w.before == Some(Some(v)))
-                    {
-                        behind.before = Some(None);
-                    }
+                    let behind = |w: &&mut Waiter| w.before == Some(Some(v));
+                    let behind = lock.waiters.iter_mut().filter(behind);
+                    behind.for_each(|w| w.before = Some(None));
                     lock.serving = waiter.ticket.or(lock.serving);
                     if !waiter.phantom {
                         self.found = Some(Found {

@@ -35,18 +35,15 @@ impl Script {
                 match word.split_once('=') {
                     Some(("vm", vm)) => place.vm = number(vm),
                     Some(("lock", of)) => lock = number(of),
-                    _ => events.extend(told(word, lock).into_iter().map(|what| Event {
-                        at,
-                        place,
-                        what,
-                    })),
+                    _ => {
+                        let told = told(word, lock).into_iter();
+                        events.extend(told.map(|what| Event { at, place, what }));
+                    }
                 }
             }
         }
-        let setup = Setup {
-            vms: vms.to_vec(),
-            simulated: false,
-        };
+        let (vms, simulated) = (vms.to_vec(), false);
+        let setup = Setup { vms, simulated };
         Self { setup, events }
     }
 
@@ -58,9 +55,7 @@ impl Script {
 
     pub(super) fn account(&self, end_ns: u64) -> Account {
         let mut accountant = Accountant::new(&self.setup);
-        for event in &self.events {
-            accountant.event(event);
-        }
+        self.events.iter().for_each(|event| accountant.event(event));
         accountant.finish(end_ns)
     }
 
@@ -71,11 +66,8 @@ impl Script {
 }
 
 fn number<T: TryFrom<u64, Error: std::fmt::Debug>>(text: &str) -> T {
-    text.replace('_', "")
-        .parse::<u64>()
-        .unwrap()
-        .try_into()
-        .unwrap()
+    let number: u64 = text.replace('_', "").parse().unwrap();
+    number.try_into().unwrap()
 }
 
 /// The events that a word stands for: steps by their names in traces, acquisitions by how they were made.
