@@ -11,6 +11,7 @@
 //!
 //! A reader of standard output that has had enough, such as `head`, ends a command in silence, with code 0.
 
+mod advise;
 mod bench;
 mod calibrate;
 mod compare;
@@ -66,6 +67,9 @@ pub(crate) enum Command {
     /// Compare two saved reports of `compare`, lock by lock: did anything change?
     #[command(after_help = diff::EXAMPLES)]
     Diff(diff::DiffArgs),
+    /// Measure this host, and say whether guests should have paravirtual locks.
+    #[command(after_help = advise::EXAMPLES)]
+    Advise(Box<advise::AdviseArgs>),
     /// Run a microbenchmark, and show its figures as kernel developers post them.
     #[command(after_help = bench::after_help())]
     Bench(Box<bench::BenchArgs>),
@@ -145,6 +149,7 @@ usage!(LogFilter);
 
 fn dispatch(cli: Cli) -> Result<u8, CliError> {
     match cli.command {
+        Command::Advise(args) => advise::advise(&args),
         Command::Bench(args) => bench::bench(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Diff(args) => diff::diff(&args),

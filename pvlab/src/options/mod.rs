@@ -26,7 +26,7 @@ pub(crate) use cells::{Cell, CellArgs};
 pub(crate) use common::{BaseArgs, Common, Request};
 pub(crate) use effect::NoEffect;
 pub(crate) use error::{CliError, Ends, usage};
-pub(crate) use exit::{BROKEN, DONE, FAILED, complain, interrupted, watch};
+pub(crate) use exit::{BROKEN, DONE, FAILED, SLOWER, complain, interrupted, watch};
 pub(crate) use guests::{GuestArgs, Guests, vcpus};
 pub(crate) use lock::{LockArg, lock_parser};
 pub(crate) use machine::{JobsArgs, MachineArg, MachineUsage, jobs, machine_parser};

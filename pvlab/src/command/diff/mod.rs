@@ -6,10 +6,7 @@ mod saved;
 #[cfg(test)]
 mod tests;
 
-use crate::options::error::{CliError, usage};
-use crate::options::exit::{DONE, SLOWER, watch};
-use crate::options::numbers::share;
-use crate::options::output::{ReportArgs, Target};
+use crate::options::{CliError, DONE, ReportArgs, SLOWER, Target, share, usage, watch};
 use crate::report::Report;
 use clap::Args;
 use result::Difference;

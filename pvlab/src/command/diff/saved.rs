@@ -1,8 +1,8 @@
 //! What `pvlab compare --format json` has written, as far as another report can be held against it.
 
 use crate::figures::stats::median;
-use crate::options::error::Ends;
-use crate::options::exit::{FAILED, USAGE};
+use crate::options::exit::USAGE;
+use crate::options::{Ends, FAILED};
 use serde::Deserialize;
 use serde_json::Value;
 use std::io;

@@ -4,7 +4,7 @@ use super::result::Difference;
 use super::saved::{Saved, SavedError};
 use crate::command::compare::result::Verdict;
 use crate::figures::stats::Random;
-use crate::options::error::Ends as _;
+use crate::options::Ends as _;
 use crate::report::{Format, Report as _};
 use serde_json::{Value, json};
 
