@@ -1,7 +1,7 @@
 //! The machine's clock, what is to happen, in the order of time, and chance: the engine owns them, and lends
 //! them to the parts of the machine.
 
-use crate::units::Ps;
+use crate::units::{NS, Ps};
 use guest::workload::choice::bits;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -58,11 +58,19 @@ type Packed = u128;
 
 const ID_BITS: u32 = 24;
 
+/// What is to happen sooner than this is kept apart from ticks, slices and timers, which are as many as the
+/// machine has CPUs: at a contended lock it is a few things at a time, and most of all that happens.
+const SOON: Ps = 2_000 * NS;
+/// Most of it; more goes to the others.
+const MOST_SOON: usize = 16;
+
 /// The clock, all that is to happen, and chance.
 #[derive(Debug)]
 pub(crate) struct Agenda {
     pub(crate) now: Ps,
     pub(crate) chance: Chance,
+    /// A few that are soon, the next at the end.
+    soon: Vec<Packed>,
     heap: BinaryHeap<Reverse<Packed>>,
     arranged: u32,
 }
@@ -72,6 +80,7 @@ impl Agenda {
         Self {
             now: 0,
             chance,
+            soon: Vec::with_capacity(MOST_SOON),
             heap: BinaryHeap::new(),
             arranged: 0,
         }
@@ -84,25 +93,45 @@ impl Agenda {
         self.arranged = self.arranged.wrapping_add(1).max(1);
         debug_assert!(id < 1 << ID_BITS);
         let low = u64::from(self.arranged) << 32 | (what as u64) << ID_BITS | u64::from(id);
-        self.heap
-            .push(Reverse(u128::from(at) << 64 | u128::from(low)));
+        let packed = u128::from(at) << 64 | u128::from(low);
+        if self.soon.len() < MOST_SOON && at < self.now + SOON {
+            // From the end, as what is arranged is for soon, but seldom the next.
+            let place = self.soon.iter().rposition(|&other| other > packed);
+            self.soon.insert(place.map_or(0, |place| place + 1), packed);
+        } else {
+            self.heap.push(Reverse(packed));
+        }
         self.arranged
+    }
+
+    /// The next, and whether it is one of the few.
+    #[inline(always)]
+    fn first(&self) -> Option<(Packed, bool)> {
+        let soon = self.soon.last().copied();
+        let other = self.heap.peek().map(|packed| packed.0);
+        match (soon, other) {
+            (Some(soon), Some(other)) => Some((soon.min(other), soon < other)),
+            (Some(soon), None) => Some((soon, true)),
+            (None, other) => Some((other?, false)),
+        }
     }
 
     /// When the next is to happen.
     #[inline(always)]
     pub(crate) fn next_at(&self) -> Option<Ps> {
-        self.heap.peek().map(|packed| at(packed.0))
+        self.first().map(|(packed, _)| at(packed))
     }
 
     /// The next, if it is due by `end`: the clock is what it says then.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "fields of the word")]
     pub(crate) fn next(&mut self, end: Ps) -> Option<Due> {
-        if self.next_at().is_none_or(|at| at > end) {
-            return None;
+        let (packed, soon) = self.first().filter(|(packed, _)| at(*packed) <= end)?;
+        if soon {
+            self.soon.pop();
+        } else {
+            self.heap.pop();
         }
-        let Reverse(packed) = self.heap.pop()?;
         let low = packed as u64;
         self.now = at(packed);
         Some(Due {
@@ -142,5 +171,57 @@ impl Chance {
     pub(crate) fn jittered(&mut self, time: Ps) -> Ps {
         let span = time * self.jitter / 1024;
         time - span + self.below(2 * span + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever is kept where, things happen in the order of time, and of two at once the one arranged first.
+    #[test]
+    fn things_happen_in_order() {
+        let mut agenda = Agenda::new(Chance::new(1, 0));
+        let mut random = Chance::new(7, 0);
+        let mut arranged = Vec::new();
+        let mut happened = Vec::new();
+        for round in 0..20_000u32 {
+            // Sooner and later than what is soon, and often at the same time.
+            let after = random.below(8) * SOON / 4;
+            for _ in 0..random.below(4) {
+                arranged.push((
+                    agenda.now + after,
+                    agenda.arrange(agenda.now + after, What::Step, round),
+                ));
+            }
+            for _ in 0..random.below(4) {
+                let next = agenda.next_at();
+                if let Some(due) = agenda.next(Ps::MAX) {
+                    assert_eq!(next, Some(agenda.now));
+                    happened.push((agenda.now, due.order));
+                }
+            }
+        }
+        while let Some(due) = agenda.next(Ps::MAX) {
+            happened.push((agenda.now, due.order));
+        }
+        assert!(arranged.len() > 10_000);
+        arranged.sort_unstable();
+        assert_eq!(happened, arranged);
+    }
+
+    #[test]
+    fn nothing_happens_before_its_time() {
+        let mut agenda = Agenda::new(Chance::new(1, 0));
+        agenda.arrange(5, What::Wake, 3);
+        agenda.arrange(10 * SOON, What::Tick, 4);
+        assert!(agenda.next(4).is_none());
+        assert_eq!(
+            agenda.next(5).map(|due| (due.what, due.id)),
+            Some((What::Wake, 3))
+        );
+        assert!(agenda.next(9 * SOON).is_none());
+        assert_eq!(agenda.next(10 * SOON).map(|due| due.id), Some(4));
+        assert_eq!((agenda.now, agenda.next_at()), (10 * SOON, None));
     }
 }

@@ -187,7 +187,8 @@ pub(super) fn decide(cells: Vec<Cell>, busy: Option<&str>) -> Advice {
     let costs = flat.is_some_and(|cell| cell.says() == Says::Slower);
     let mut choice = match (faster, slower, same, count(Says::Nothing)) {
         (0, 0, 0, _) => Choice::Unknown,
-        (_, 0, 0, 0) => Choice::On,
+        // A few cells may be undecided.
+        (_, 0, 0, undecided) if faster > undecided => Choice::On,
         (0, 0, _, 0) if !costs => Choice::Either,
         (0, _, _, 0) => Choice::Off,
         (1.., _, _, _) => Choice::Depends,

@@ -72,6 +72,17 @@ fn the_choice_follows_from_the_crowded_cells() {
 }
 
 #[test]
+fn a_few_undecided_cells_do_not_matter() {
+    let cells = vec![
+        cell(1, 0, EVEN),
+        cell(1, 2, WIDE),
+        cell(4, 0, FAST),
+        cell(4, 2, FAST),
+    ];
+    assert_eq!(decide(cells, None).choice, Choice::On);
+}
+
+#[test]
 fn break_even_cost_and_stall_are_told() {
     let advice = decide(
         vec![cell(1, 0, SLOW), cell(2, 0, EVEN), cell(4, 0, FAST)],
