@@ -7,6 +7,7 @@
 pub mod account;
 pub mod batch;
 pub mod collect;
+mod dat;
 pub mod event;
 pub mod fit;
 pub mod header;

@@ -6,7 +6,7 @@
 
 use super::header::{End, EventError, Header, HeaderError};
 use super::out::Out;
-use super::{Event, Place, perfetto, raw};
+use super::{Event, Place, dat, perfetto, raw};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
@@ -31,6 +31,8 @@ pub enum Format {
     Perfetto,
     /// A line of JSON for each event, to be processed.
     JsonLines,
+    /// A trace.dat, for trace-cmd and KernelShark.
+    TraceDat,
 }
 
 /// Creates the file, or empties it, and writes the header.
@@ -54,6 +56,7 @@ pub fn to(
     let mut sink: Box<dyn Sink> = match format {
         Format::Perfetto => Box::new(perfetto::Writer::new(out, header)?),
         Format::JsonLines => Box::new(raw::Writer::new(out, header)?),
+        Format::TraceDat => Box::new(dat::Writer::new(out, header)),
     };
     // Finds out now, and not after the run, that the file cannot be written.
     sink.flush()?;

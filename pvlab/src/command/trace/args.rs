@@ -13,6 +13,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   pvlab trace --lock qspinlock --vcpus 8 --cpus 0-1 --duration 1s -o run.pftrace
   pvlab trace --lock pv-qspinlock --format json-lines | head
+  pvlab trace --lock pv-qspinlock -o trace.dat    for trace-cmd report, and KernelShark
   pvlab trace --summary run.pftrace               the account again, from the file
   pvlab trace --lock ticket -o - | pvlab trace --summary -
   pvlab trace --lock tas --preempt holder:5ms@1%  preemption on demand
@@ -30,7 +31,7 @@ pub(crate) struct TraceArgs {
     /// error.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Format of the trace [default: json-lines for a file named *.jsonl, else perfetto]. JSON lines
+    /// Format of the trace [default: json-lines for a file named *.jsonl, trace-dat for *.dat, else perfetto]. JSON lines
     /// without --output go to standard output, and the account to standard error.
     #[arg(long, value_enum)]
     pub(crate) format: Option<TraceFormatArg>,
@@ -54,6 +55,8 @@ pub(crate) enum TraceFormatArg {
     Perfetto,
     /// One line of JSON for each event.
     JsonLines,
+    /// For trace-cmd and KernelShark; --summary does not read it.
+    TraceDat,
 }
 
 /// `--summary` runs nothing, and so goes with no option but that of its account's format.

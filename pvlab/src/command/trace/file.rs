@@ -52,6 +52,8 @@ impl Destination {
         let format = match args.format {
             Some(TraceFormatArg::JsonLines) => Format::JsonLines,
             None if name.is_some_and(|e| e == "jsonl" || e == "ndjson") => Format::JsonLines,
+            Some(TraceFormatArg::TraceDat) => Format::TraceDat,
+            None if name.is_some_and(|e| e == "dat") => Format::TraceDat,
             Some(TraceFormatArg::Perfetto) | None => Format::Perfetto,
         };
         let target = match &args.output {
