@@ -52,7 +52,6 @@ impl<'a> Run<'a> {
         count / self.at_work_s().max(1e-9)
     }
 
-    /// Each vCPU's acquisitions.
     pub(super) fn shares(&self) -> Vec<f64> {
         let of = |vcpu: &VcpuRecord| vcpu.counter(Counter::Acquisitions) as f64;
         self.vm.vcpus.iter().map(of).collect()

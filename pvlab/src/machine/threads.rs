@@ -197,7 +197,6 @@ fn wake(token: &AtomicU32) {
     }
 }
 
-/// The threads of a "VM".
 struct Crew {
     /// Freed once all threads have ended; never, if one is stuck.
     region: ManuallyDrop<Region>,

@@ -81,7 +81,6 @@ pub(crate) const fn on_average(spread: Spread) -> &'static str {
     }
 }
 
-/// Where the data lies.
 pub(crate) const fn data(data: Data) -> &'static str {
     match data {
         Data::OwnLine => "data on a line of its own",

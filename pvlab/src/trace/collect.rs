@@ -142,7 +142,6 @@ impl Collector {
         }
     }
 
-    /// Reads both clocks.
     fn pair(&mut self, vms: &[&dyn RunningVm]) {
         if let Some(vm) = vms.first() {
             self.pairs.add(vm.host_clocks());
@@ -155,7 +154,6 @@ impl Collector {
         self.ended = self.began;
     }
 
-    /// Takes away what there is.
     pub(crate) fn collect(&mut self, vms: &[&dyn RunningVm]) -> Result<(), CollectError> {
         let mut cut = now(vms);
         self.pair(vms);

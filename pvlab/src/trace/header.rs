@@ -11,7 +11,6 @@ pub const SCHEMA: &str = "pvlab.trace/1";
 /// [`SCHEMA`] without its version.
 pub(super) const SCHEMA_KIND: &str = "pvlab.trace/";
 
-/// The version in [`SCHEMA`].
 pub(super) const SCHEMA_VERSION: u32 = 1;
 
 /// Most vCPUs of all VMs together. Bounds what a reader sets aside for them.
@@ -188,7 +187,6 @@ impl Progress {
         }
     }
 
-    /// Notes the next event.
     #[inline]
     pub(super) fn event(&mut self, event: &Event) -> Result<(), EventError> {
         self.sizes.check(event)?;

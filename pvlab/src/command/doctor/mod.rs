@@ -157,11 +157,9 @@ fn consequences(
     }
     let siblings = host.thread_siblings.iter().flatten();
     if siblings.into_iter().any(|group| group.len() > 1) {
-        found.push(
-            "SMT is on: pick CPUs on different cores (see the sibling groups) unless you want to \
-             measure SMT."
-                .into(),
-        );
+        let on = "SMT is on: pick CPUs on different cores (see the sibling groups) unless you want \
+                  to measure SMT.";
+        found.push(on.into());
     }
     let governor = host.governor.iter().filter(|name| *name != "performance");
     found.extend(governor.map(|name| {
@@ -170,11 +168,9 @@ fn consequences(
         )
     }));
     if host.hypervisor == Some(true) {
-        found.push(
-            "This host is itself a virtual machine: its CPUs can be taken away without a trace; compare \
-             within one run only."
-                .into(),
-        );
+        let itself = "This host is itself a virtual machine: its CPUs can be taken away without a \
+                      trace; compare within one run only.";
+        found.push(itself.into());
     }
     found
 }

@@ -9,7 +9,6 @@
 
 const NOBODY: u16 = u16::MAX;
 
-/// The waiter that is next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Vcpu(u16),
@@ -29,7 +28,6 @@ pub(super) enum Ahead {
     Unknown,
 }
 
-/// The order of a lock's waiters.
 #[derive(Debug, Default)]
 pub(super) struct Order {
     pending: Option<u16>,
@@ -109,7 +107,6 @@ impl Order {
         &mut self.successors[number]
     }
 
-    /// `vcpu` has queued.
     pub(super) fn queued(&mut self, vcpu: u16, ahead: Ahead) {
         self.unplaced.retain(|&unplaced| unplaced != vcpu);
         match ahead {
