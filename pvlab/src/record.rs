@@ -398,10 +398,8 @@ impl Waits {
             .filter(|(bucket, _)| usize::from(*bucket) < BUCKETS)
             .map(move |&(bucket, count)| {
                 let ticks = u128::from(*bucket_values(bucket.into()).end());
-                (
-                    u64::try_from(ticks * 1_000_000 / khz).unwrap_or(u64::MAX),
-                    count,
-                )
+                let ns = u64::try_from(ticks * 1_000_000 / khz);
+                (ns.unwrap_or(u64::MAX), count)
             })
     }
 }

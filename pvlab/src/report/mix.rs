@@ -101,9 +101,7 @@ fn nested(locks: &[LockRow<'_>]) -> Table {
     let columns = Columns::new()
         .cell("lock", |row: &&LockRow<'_>| row.to_string())
         .cell("nested", |row| rate(row.summary.rate(row.summary.nested)))
-        .cell("share", |row| {
-            share(row.summary.nested, row.summary.acquisitions)
-        });
+        .cell("share", |r| share(r.summary.nested, r.summary.acquisitions));
     let events = [
         ("2nd node", LockEvent::LockUseNode2),
         ("3rd node", LockEvent::LockUseNode3),

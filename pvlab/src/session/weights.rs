@@ -23,7 +23,8 @@ pub(super) fn zipf(locks: usize, skew: f64) -> Vec<u64> {
     while let (Some(&taker), Some(&giver)) = (poor.last(), rich.last()) {
         poor.pop();
         table[taker] = Alias {
-            stay: of_2_32(share[taker]),
+            // As a multiple of 2^-32.
+            stay: u32::try_from(whole((share[taker] * 2f64.powi(32)).floor())).unwrap_or(u32::MAX),
             other: number(giver),
         };
         share[giver] -= 1.0 - share[taker];
@@ -38,11 +39,6 @@ pub(super) fn zipf(locks: usize, skew: f64) -> Vec<u64> {
 
 fn number(lock: usize) -> u32 {
     u32::try_from(lock).unwrap_or(u32::MAX)
-}
-
-/// A share below 1 as a multiple of 2^-32.
-fn of_2_32(share: f64) -> u32 {
-    u32::try_from(whole((share * 2f64.powi(32)).floor())).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

@@ -218,8 +218,6 @@ fn now(vms: &[&dyn RunningVm]) -> u64 {
 }
 
 fn why_no_switches(error: &SwitchError) -> String {
-    format!(
-        "context switches of vCPUs cannot be recorded ({error}): who was off its CPU, and when, is unknown; \
-         only totals are known"
-    )
+    let unknown = "who was off its CPU, and when, is unknown; only totals are known";
+    format!("context switches of vCPUs cannot be recorded ({error}): {unknown}")
 }

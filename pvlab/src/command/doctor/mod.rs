@@ -56,7 +56,8 @@ fn examine() -> Result<Findings, CostError> {
     let host = Host::examine();
     let kvm_problem = vmm::check_host(2).err().map(|e| e.to_string());
     let guests = MachineKind::of_the_host().find(|machine| machine.facts().kvm);
-    let kvm = (guests.filter(|_| kvm_problem.is_none()))
+    let guests = guests.filter(|_| kvm_problem.is_none());
+    let kvm = guests
         .map(|machine| measure::kvm(machine, &host))
         .transpose()?;
     let mut found = Vec::new();

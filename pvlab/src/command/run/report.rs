@@ -218,11 +218,9 @@ impl Row<'_> {
     fn waits(&self) -> [Option<WaitNs>; 3] {
         let whole = &self.vcpu.whole;
         let writes = whole.read_waits.as_ref().and(whole.waits.as_ref());
-        [
-            WaitNs::pooled(whole.waits.iter().chain(&whole.read_waits)),
-            WaitNs::pooled(&whole.read_waits),
-            WaitNs::pooled(writes),
-        ]
+        let all = WaitNs::pooled(whole.waits.iter().chain(&whole.read_waits));
+        let reads = WaitNs::pooled(&whole.read_waits);
+        [all, reads, WaitNs::pooled(writes)]
     }
 }
 

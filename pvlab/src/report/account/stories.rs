@@ -19,10 +19,9 @@ pub(crate) fn stories(tally: &Tally, format: Format) -> Vec<String> {
     )];
     for (number, stall) in (1..).zip(&tally.stalls) {
         let story = story(stall);
-        if format == Format::Table {
-            lines.extend(wrapped(&format!("{number:>2}. "), &story));
-        } else {
-            lines.push(story);
+        match format {
+            Format::Table => lines.extend(wrapped(&format!("{number:>2}. "), &story)),
+            _ => lines.push(story),
         }
     }
     lines
@@ -81,12 +80,10 @@ fn wrapped(label: &str, text: &str) -> Vec<String> {
         if let Some(line) = lines.last_mut()
             && line.len() + 1 + word.len() <= WIDTH
         {
-            if fresh {
-                *line = format!("{line:<indent$}{word}");
-            } else {
-                *line += " ";
-                *line += word;
-            }
+            *line = match fresh {
+                true => format!("{line:<indent$}{word}"),
+                false => format!("{line} {word}"),
+            };
         } else {
             lines.push(format!("{:indent$}{word}", ""));
         }

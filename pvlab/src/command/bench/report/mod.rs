@@ -52,13 +52,10 @@ impl BenchReport {
             }
             Format::Table => {
                 let lines = |lines| render(&[Block::Lines(lines)], format);
-                let parts = [
-                    lines(notes::head(&self.context, result)),
-                    tables::text(result),
-                    lines(notes::foot(result)),
-                ];
-                let parts = parts.into_iter().filter(|part| !part.is_empty());
-                parts.collect::<Vec<_>>().join("\n")
+                let (head, foot) = (notes::head(&self.context, result), notes::foot(result));
+                let mut parts = vec![lines(head), tables::text(result), lines(foot)];
+                parts.retain(|part| !part.is_empty());
+                parts.join("\n")
             }
         }
     }
