@@ -6,7 +6,6 @@ use crate::scenario::Mix;
 use abi::Counter;
 use serde::Serialize;
 
-/// One VM's part of one run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run<'a> {
     pub vm: &'a VmRecord,

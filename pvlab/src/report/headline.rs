@@ -50,7 +50,6 @@ pub fn headline(context: &Context, scenario: &Scenario) -> String {
     line
 }
 
-/// The workload as asked for.
 pub(crate) fn workload(scenario: &Scenario) -> String {
     let length = match scenario.length {
         Length::Duration(duration) => time(duration.as_nanos() as f64),

@@ -49,7 +49,6 @@ pub struct Collector {
     pub(super) no_switches: Option<String>,
 }
 
-/// What is being traced of a VM.
 #[derive(Debug)]
 pub(super) struct Traced {
     pub(super) tsc_offset: u64,

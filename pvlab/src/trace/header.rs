@@ -23,7 +23,6 @@ const MOST_LOCKS: usize = 1 << 16;
 /// aside for who waits for what.
 const MOST_PLACES: usize = 1 << 24;
 
-/// Fastest clock, kHz.
 const MOST_KHZ: u64 = 100_000_000;
 
 /// Everything about a trace that is known when it begins.

@@ -5,7 +5,6 @@ use crate::human::nanos;
 use crate::report::Format;
 use crate::trace::account::{Episode, EpisodeKind, Tally};
 
-/// Columns of a line of text.
 const WIDTH: usize = 98;
 
 /// The stories, worst first, with a line that introduces them. Text is wrapped.

@@ -98,7 +98,6 @@ impl Order {
         usize::from(ticket) & (self.tickets.len() - 1)
     }
 
-    /// The one behind `vcpu`.
     fn successor(&mut self, vcpu: u16) -> &mut u16 {
         let number = usize::from(vcpu);
         if number >= self.successors.len() {

@@ -111,7 +111,6 @@ impl Presence {
     }
 }
 
-/// What the events so far tell of a vCPU.
 #[derive(Debug)]
 pub(super) struct VcpuTracker {
     presence: Presence,

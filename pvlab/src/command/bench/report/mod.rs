@@ -81,7 +81,6 @@ impl BenchReport {
     }
 }
 
-/// A row for each cell.
 fn csv(result: &BenchResult) -> String {
     type Row<'a> = (&'a CellResult, Option<&'a Figure>);
     let rows = result.cells.iter().map(|cell| (cell, cell.figures.first()));
