@@ -122,11 +122,11 @@ impl Collector {
             let switches = (0..vm.region().layout().vcpus()).map(|vcpu| {
                 let recorder = vm.record_switches(vcpu)?;
                 // The first refusal is told; the others will have the same reason.
-                let refused = |e| {
-                    let why = self.no_switches.get_or_insert_with(|| why_no_switches(&e));
-                    why.len()
-                };
-                recorder.map_err(refused).ok()
+                if let Err(error) = &recorder {
+                    let why = || why_no_switches(error);
+                    self.no_switches.get_or_insert_with(why);
+                }
+                recorder.ok()
             });
             self.vms.push(Traced {
                 switches: switches.collect(),
