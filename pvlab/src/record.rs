@@ -140,11 +140,8 @@ impl Cause {
 pub fn absent(absences: &[Absence]) -> Option<String> {
     let longest = absences.iter().max_by(|a, b| a.ms.total_cmp(&b.ms))?;
     let all: f64 = absences.iter().map(|absence| absence.ms).sum();
-    Some(format!(
-        "{:.1} s without CPU ({})",
-        all / 1e3,
-        longest.cause.what()
-    ))
+    let (all_s, what) = (all / 1e3, longest.cause.what());
+    Some(format!("{all_s:.1} s without CPU ({what})"))
 }
 
 /// What work, and looking at it, costs: found out by one vCPU while all others halted, and used by all.
@@ -401,10 +398,8 @@ impl Waits {
             .filter(|(bucket, _)| usize::from(*bucket) < BUCKETS)
             .map(move |&(bucket, count)| {
                 let ticks = u128::from(*bucket_values(bucket.into()).end());
-                (
-                    u64::try_from(ticks * 1_000_000 / khz).unwrap_or(u64::MAX),
-                    count,
-                )
+                let ns = u64::try_from(ticks * 1_000_000 / khz);
+                (ns.unwrap_or(u64::MAX), count)
             })
     }
 }

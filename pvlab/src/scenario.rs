@@ -1,7 +1,7 @@
 //! What to run: everything that defines a run, and nothing about how it went.
 
 mod bench;
-pub mod limits;
+pub(crate) mod limits;
 mod lock;
 pub mod selection;
 mod spin;

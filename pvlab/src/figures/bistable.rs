@@ -72,8 +72,8 @@ mod tests {
     fn a_wide_spread_is_hardly_ever_taken_for_two_states() {
         let mut random = Random::new(5);
         for n in 2..=20 {
-            let mut rounds =
-                || -> Vec<f64> { (0..n).map(|_| (0.5 * random.normal()).exp()).collect() };
+            let mut round = || (0.5 * random.normal()).exp();
+            let mut rounds = || Vec::from_iter((0..n).map(|_| round()));
             let flagged = (0..2000).filter(|_| Bistable::of(&rounds()).is_some());
             let flagged = flagged.count();
             assert!(flagged <= 10, "{n} rounds: {flagged} of 2000");

@@ -36,7 +36,6 @@ pub(crate) fn waits(values: &[(u64, u64)], max_ns: u64) -> Waits {
     }
 }
 
-/// What a vCPU has counted.
 pub(crate) fn counters(counts: &[(Counter, u64)]) -> BTreeMap<String, u64> {
     let counts = counts.iter().filter(|(_, n)| *n > 0);
     let named = |(counter, n): &(Counter, u64)| (counter.name().to_owned(), *n);

@@ -4,7 +4,6 @@
 use super::stats::median;
 use serde::{Serialize, Serializer};
 
-/// Whether there is such a figure.
 pub(crate) fn is_figure(value: f64) -> bool {
     value.is_finite() && value > 0.0
 }
@@ -18,12 +17,10 @@ pub(crate) fn figure<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok,
     some(*value).serialize(serializer)
 }
 
-/// Likewise, of several.
 pub(crate) fn figures<S: Serializer>(values: &[f64], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(values.iter().map(|value| some(*value)))
 }
 
-/// Likewise, of an interval's ends.
 pub(crate) fn ends<S: Serializer>(
     ends: &Option<(f64, f64)>,
     serializer: S,
@@ -50,13 +47,8 @@ mod tests {
     #[test]
     fn a_median_made_of_nothing_is_none() {
         assert_eq!(median_ratio(&[0.0, 2.0, 3.0]), 2.0);
-        for of_nothing in [
-            &[][..],
-            &[f64::NAN],
-            &[0.0, 2.0],
-            &[2.0, f64::INFINITY],
-            &[0.0],
-        ] {
+        let (nan, inf) = (f64::NAN, f64::INFINITY);
+        for of_nothing in [&[][..], &[nan], &[0.0, 2.0], &[2.0, inf], &[0.0]] {
             assert!(!is_figure(median_ratio(of_nothing)), "{of_nothing:?}");
         }
     }

@@ -6,7 +6,6 @@ use crate::scenario::Mix;
 use abi::Counter;
 use serde::Serialize;
 
-/// One VM's part of one run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run<'a> {
     pub vm: &'a VmRecord,
@@ -52,7 +51,6 @@ impl<'a> Run<'a> {
         count / self.at_work_s().max(1e-9)
     }
 
-    /// Each vCPU's acquisitions.
     pub(super) fn shares(&self) -> Vec<f64> {
         let of = |vcpu: &VcpuRecord| vcpu.counter(Counter::Acquisitions) as f64;
         self.vm.vcpus.iter().map(of).collect()

@@ -28,7 +28,6 @@ pub(crate) struct Starving {
 }
 
 impl Starving {
-    /// All of those runs.
     pub(crate) fn of(runs: &[Run<'_>]) -> Vec<Self> {
         let of_run = |(number, run): (usize, &Run<'_>)| of_run(number, *run);
         (1..).zip(runs).flat_map(of_run).collect()

@@ -268,9 +268,6 @@ fn starvation(side: &Side, what: &str) -> String {
         0 => String::new(),
         n => format!("; {n} of {} vCPUs never came to it in a run", side.vcpus),
     };
-    format!(
-        "{:.3} % of acquisitions were {what}, and the vCPUs ask for {:.1} %{idle}",
-        100.0 * side.share.unwrap_or(0.0),
-        100.0 * side.share_asked
-    )
+    let [got, asked] = [side.share.unwrap_or(0.0), side.share_asked].map(|share| 100.0 * share);
+    format!("{got:.3} % of acquisitions were {what}, and the vCPUs ask for {asked:.1} %{idle}")
 }

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Where cgroups are to be found.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
 /// What keeps this process from its host's CPUs.

@@ -10,7 +10,6 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-/// Where the kernel tells of CPUs.
 const CPUS: &str = "/sys/devices/system/cpu";
 
 /// What the host is.

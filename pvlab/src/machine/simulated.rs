@@ -107,7 +107,6 @@ pub fn idle_assignment(
     spec(simulated)?.idle_assignment(&preset(simulated)?, &simulated.set, floating)
 }
 
-/// A machine and its VMs.
 #[derive(Debug)]
 struct Machine {
     /// Dropped first: it uses all that follows.
@@ -117,7 +116,6 @@ struct Machine {
     switched_on: Instant,
 }
 
-/// Switches a machine on.
 fn start(plan: &Plan<'_>) -> Result<Vec<Started>, MachineError> {
     let simulated = plan.simulated.ok_or(MachineError::NoPreset)?;
     let options = sim::Options {
@@ -189,7 +187,6 @@ impl Machine {
     }
 }
 
-/// A VM of a machine.
 struct OneOf {
     machine: Rc<Machine>,
     number: usize,

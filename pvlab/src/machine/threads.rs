@@ -197,7 +197,6 @@ fn wake(token: &AtomicU32) {
     }
 }
 
-/// The threads of a "VM".
 struct Crew {
     /// Freed once all threads have ended; never, if one is stuck.
     region: ManuallyDrop<Region>,
@@ -334,14 +333,13 @@ impl RunningVm for Crew {
     }
 
     fn states(&self) -> Vec<String> {
-        (0..self.threads.len())
-            .map(|vcpu| match self.region.state(vcpu) {
-                Ok(VcpuState::Working) if self.is_halted(vcpu) => "host thread, halted".to_owned(),
-                Ok(VcpuState::Working) => "host thread at work".to_owned(),
-                Ok(task) => format!("host thread, {task:?}"),
-                Err(e) => e.to_string(),
-            })
-            .collect()
+        let state = |vcpu| match self.region.state(vcpu) {
+            Ok(VcpuState::Working) if self.is_halted(vcpu) => "host thread, halted".to_owned(),
+            Ok(VcpuState::Working) => "host thread at work".to_owned(),
+            Ok(task) => format!("host thread, {task:?}"),
+            Err(e) => e.to_string(),
+        };
+        (0..self.threads.len()).map(state).collect()
     }
 }
 

@@ -40,7 +40,6 @@ impl CellArgs {
 }
 
 pub(crate) struct Cell {
-    /// For people.
     pub(crate) name: String,
     pub(crate) scenario: Scenario,
 }

@@ -19,7 +19,6 @@ impl std::fmt::Display for CliError {
 
 /// An error that ends a command.
 pub(crate) trait Ends: std::error::Error + 'static {
-    /// The exit code.
     fn exit_code(&self) -> u8 {
         exit::FAILED
     }

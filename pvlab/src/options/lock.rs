@@ -37,7 +37,6 @@ fn suggestion(name: &str) -> String {
 pub(crate) struct LockArg {
     /// `None`: `auto`, the guest's kernel chooses.
     pub(crate) kind: Option<Kind>,
-    /// How it is called.
     pub(crate) dispatch: Dispatch,
 }
 

@@ -42,14 +42,12 @@ impl Progress {
         }
     }
 
-    /// Names the run that begins.
     pub(crate) fn begin(&self, name: String) {
         ending::drawn();
         self.bar.set_prefix(name);
         self.at("launching", 0.0);
     }
 
-    /// Shows how far the present run is.
     pub(crate) fn at(&self, phase: &str, done: f64) {
         let done = done.clamp(0.0, 1.0);
         let step = whole(done * STEPS as f64);

@@ -49,9 +49,7 @@ fn work_may_have_fractions_of_a_nanosecond_and_be_random() {
     ] {
         assert_eq!(work_time(text), Ok(WorkTime::from_ps(ps)), "{text}");
     }
-    for bad in [
-        "4.2", "", "ns", "-1ns", "1.2.3ns", "1e3ns", "NaNns", "2h", "3601s",
-    ] {
+    for bad in "4.2||ns|-1ns|1.2.3ns|1e3ns|NaNns|2h|3601s".split('|') {
         assert!(work_time(bad).is_err(), "{bad}");
     }
     let random = OutsideArg {
@@ -116,9 +114,7 @@ fn reads_are_a_percentage_or_a_ratio() {
     assert_eq!(reads("4:1"), Ok(0.8));
     assert_eq!((reads("0:1"), reads("1:0")), (Ok(0.0), Ok(1.0)));
     assert_eq!(reads("0:0"), Err(WorkUsage::NothingToDo));
-    for bad in [
-        "", "80", "0.8", "101%", "4", "4:", ":1", "-1:1", "4:1:1", "a:b",
-    ] {
+    for bad in "|80|0.8|101%|4|4:|:1|-1:1|4:1:1|a:b".split('|') {
         assert_eq!(reads(bad), Err(WorkUsage::NoReads(bad.into())));
     }
 }

@@ -161,7 +161,6 @@ fn at_least_a_millisecond(interval: Duration, text: &str) -> Result<Duration, Ti
     Ok(interval)
 }
 
-/// How long to measure.
 pub(crate) fn length(duration: Duration, iterations: Option<u64>) -> Length {
     iterations.map_or(Length::Duration(duration), Length::Iterations)
 }

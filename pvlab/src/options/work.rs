@@ -62,7 +62,6 @@ pub(crate) struct DataArgs {
     no_check: bool,
 }
 
-/// What is wrong with the work.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum WorkUsage {
     #[error(

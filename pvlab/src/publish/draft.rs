@@ -100,7 +100,6 @@ impl Draft {
         Ok(())
     }
 
-    /// Leaves it where it is.
     pub(crate) fn leave(mut self) -> PathBuf {
         self.settled = true;
         std::mem::take(&mut self.path)
@@ -181,7 +180,6 @@ fn is_draft_name(draft: &OsStr, name: &OsStr) -> bool {
     whose(draft.as_bytes()).unwrap_or(false)
 }
 
-/// Where a file is.
 fn directory(file: &Path) -> &Path {
     let parent = file.parent().filter(|parent| *parent != Path::new(""));
     parent.unwrap_or(Path::new("."))

@@ -30,13 +30,9 @@ impl fmt::Display for Kept {
 /// the user's own.
 fn directories() -> impl Iterator<Item = PathBuf> {
     let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
-    let home = home.map(PathBuf::from);
-    let all = [
-        Some(std::env::temp_dir()),
-        std::env::current_dir().ok(),
-        home,
-    ];
-    all.into_iter().flatten()
+    let here = std::env::current_dir().ok();
+    let temporary = [std::env::temp_dir()].into_iter();
+    temporary.chain(here).chain(home.map(PathBuf::from))
 }
 
 /// Places in which something called `name` can be kept.

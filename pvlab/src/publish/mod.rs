@@ -32,7 +32,6 @@ const MOST_LINKS: usize = 40;
 /// What a report is called that goes to standard output, should it have to be kept elsewhere.
 const NAMELESS: &str = "report";
 
-/// Why something could not be written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OutputError {
     #[error("cannot write {}: {source}; choose another file with --output", .path.display())]
@@ -145,7 +144,6 @@ impl Target {
         matches!(self, Self::Stdout)
     }
 
-    /// What to call it.
     pub(crate) fn name(&self) -> String {
         let path = self.path().map(|path| path.display().to_string());
         path.unwrap_or_else(|| "standard output".to_owned())
@@ -280,16 +278,11 @@ mod tests {
     #[test]
     fn directories_and_missing_directories_are_refused_at_once() {
         let scratch = tempfile::tempdir().unwrap();
-        for path in [
-            scratch.path().to_owned(),
-            scratch.path().join("no/such/file"),
-            scratch.path().join(".."),
-        ] {
-            let refused = Target::check(Some(&path));
-            assert!(
-                matches!(refused, Err(OutputError::Refused { .. })),
-                "{path:?}"
-            );
+        let [missing, up] = ["no/such/file", ".."].map(|path| scratch.path().join(path));
+        for path in [scratch.path(), &missing, &up] {
+            let refused = Target::check(Some(path));
+            let refused = matches!(refused, Err(OutputError::Refused { .. }));
+            assert!(refused, "{path:?}");
         }
         assert!(names(scratch.path()).is_empty());
     }

@@ -54,17 +54,14 @@ fn blocks(account: &Account, format: Format) -> Vec<Block> {
         blocks.extend(tables::kick_to_run(&vm.total).map(Block::Table));
         blocks.push(Block::Lines(stories::stories(&vm.total, format)));
     }
-    let mut wrong = Vec::new();
-    if account.simulated {
-        wrong.push(format!("warning: {}", NOT_MEASURED));
-    }
-    if account.foreign_events > 0 {
-        wrong.push(format!(
-            "warning: {} events name a VM, vCPU or lock that there is not, and were ignored",
-            account.foreign_events
-        ));
-    }
-    blocks.push(Block::Lines(wrong));
+    let foreign = "events name a VM, vCPU or lock that there is not, and were ignored";
+    let foreign = format!("warning: {} {foreign}", account.foreign_events);
+    let wrong = [
+        (account.simulated, format!("warning: {NOT_MEASURED}")),
+        (account.foreign_events > 0, foreign),
+    ];
+    let wrong = wrong.into_iter().filter(|(is, _)| *is);
+    blocks.push(Block::Lines(wrong.map(|(_, line)| line).collect()));
     blocks
 }
 
@@ -91,30 +88,24 @@ fn side_by_side(runs: &[Record]) -> Table {
     let columns = Columns::new()
         .cell("lock", |(lock, _): &(Lock, Tally)| lock.name())
         .cell("wait", |(_, total)| or_dash(total.mean_ns(), time));
-    let columns = CAUSES
-        .iter()
-        .fold(columns, |columns, &(part, [.., title])| {
-            columns.cell(format!("{title} %"), move |(_, total)| {
-                or_dash(total.share(part), tables::percent_plain)
-            })
-        });
-    columns
-        .cell("LHP/s", |(_, total)| tables::rate_plain(total.lhp.per_s))
-        .table(
-            "Where the waiting went: waiting for each acquisition, and its share by cause",
-            rows,
-        )
+    let columns = (CAUSES.iter()).fold(columns, |columns, &(part, [.., title])| {
+        columns.cell(format!("{title} %"), move |(_, total)| {
+            or_dash(total.share(part), tables::percent_plain)
+        })
+    });
+    let title = "Where the waiting went: waiting for each acquisition, and its share by cause";
+    let columns = columns.cell("LHP/s", |(_, total)| tables::rate_plain(total.lhp.per_s));
+    columns.table(title, rows)
 }
 
 /// What the columns of [`side_by_side`] mean.
 fn legend() -> Vec<String> {
-    [
+    let lines = [
         "run: the holder ran its critical section; LHP: the holder was preempted; LWP: the lock was",
         "free and the next waiter was preempted; own: the waiter itself was, when it could have had",
         "the lock; kick: the next waiter was kicked and not up yet; hand: hand-over; ?: not known",
-    ]
-    .map(str::to_owned)
-    .to_vec()
+    ];
+    lines.map(str::to_owned).to_vec()
 }
 
 #[derive(Serialize)]

@@ -16,7 +16,6 @@ pub(crate) struct Columns<'a, R> {
     left: Vec<usize>,
 }
 
-/// What a row has there.
 type Of<'a, R, T> = Box<dyn Fn(&R) -> T + 'a>;
 
 impl<'a, R: 'a> Columns<'a, R> {
@@ -65,7 +64,6 @@ impl<'a, R: 'a> Columns<'a, R> {
         self
     }
 
-    /// Those columns, too.
     pub(crate) fn and(mut self, others: Self) -> Self {
         let before = self.cells.len();
         self.values.extend(others.values);
@@ -96,7 +94,6 @@ impl<'a, R: 'a> Columns<'a, R> {
         self
     }
 
-    /// Without the cell of that title.
     pub(crate) fn without(mut self, title: &str) -> Self {
         let place = self.cells.iter().position(|(is, _)| is == title);
         if let Some(place) = place {
@@ -164,10 +161,11 @@ fn plain(value: Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text,
-        // Whole ones without a fraction.
-        Value::Number(number) if number.is_f64() => number
-            .as_f64()
-            .map_or_else(String::new, |number| number.to_string()),
+        Value::Number(number) => match number.as_f64() {
+            // Whole ones without a fraction.
+            Some(float) if number.is_f64() => float.to_string(),
+            _ => number.to_string(),
+        },
         other => other.to_string(),
     }
 }
@@ -190,11 +188,8 @@ mod tests {
 
     #[test]
     fn values_are_quoted_where_needed_and_empty_where_unknown() {
-        let rows = [
-            ("a,b", Some(1.0)),
-            ("say \"hi\"", None),
-            ("c", Some(f64::INFINITY)),
-        ];
+        let none = Some(f64::INFINITY);
+        let rows = [("a,b", Some(1.0)), ("say \"hi\"", None), ("c", none)];
         let text = "lock,wait_ns,twice\n\"a,b\",1,2\n\"say \"\"hi\"\"\",,\nc,,\n";
         assert_eq!(columns().csv(rows), text);
     }

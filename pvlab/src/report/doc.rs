@@ -117,10 +117,8 @@ mod tests {
 
     #[test]
     fn text_is_plain_and_has_no_trailing_blanks() {
-        let text = render(
-            &[Block::Lines(vec!["first".into()]), Block::Table(table())],
-            Format::Table,
-        );
+        let blocks = [Block::Lines(vec!["first".into()]), Block::Table(table())];
+        let text = render(&blocks, Format::Table);
         assert!(text.starts_with("first\n\nspeeds\n"));
         assert!(text.is_ascii() && text.ends_with('\n'));
         assert!(text.lines().all(|line| line.trim_end() == line));
@@ -132,10 +130,8 @@ mod tests {
         let text = render(&blocks, Format::Markdown);
         assert!(text.starts_with("* first\n\n**speeds**\n\n| lock"));
         let rule = text.lines().nth(5).unwrap();
-        assert!(
-            rule.starts_with("|--") && rule.chars().all(|c| "|-:".contains(c)),
-            "{rule}"
-        );
+        assert!(rule.starts_with("|--"), "{rule}");
+        assert!(rule.chars().all(|c| "|-:".contains(c)), "{rule}");
     }
 
     #[test]

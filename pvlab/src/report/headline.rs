@@ -50,7 +50,6 @@ pub fn headline(context: &Context, scenario: &Scenario) -> String {
     line
 }
 
-/// The workload as asked for.
 pub(crate) fn workload(scenario: &Scenario) -> String {
     let length = match scenario.length {
         Length::Duration(duration) => time(duration.as_nanos() as f64),
@@ -81,7 +80,6 @@ pub(crate) const fn on_average(spread: Spread) -> &'static str {
     }
 }
 
-/// Where the data lies.
 pub(crate) const fn data(data: Data) -> &'static str {
     match data {
         Data::OwnLine => "data on a line of its own",
@@ -115,19 +113,19 @@ pub(crate) fn achieved(scenario: &Scenario, locks: &[LockRow<'_>]) -> Vec<String
     let mut lines = vec![
         format!("achieved critical section: {critical}{range}"),
         format!("achieved outside: {}", each(|summary| summary.outside_ns)),
-        if scenario.latency {
-            let cost = each(|summary| summary.probe_ns);
-            format!("timing one acquisition costs: {cost}")
-        } else {
-            "acquisitions were not timed (--no-latency)".to_owned()
+        match scenario.latency {
+            true => format!(
+                "timing one acquisition costs: {}",
+                each(|summary| summary.probe_ns)
+            ),
+            false => "acquisitions were not timed (--no-latency)".to_owned(),
         },
     ];
     lines.extend(locks.iter().filter_map(|row| {
         let Spinning { time_ns, turns } = row.summary.spinning?;
-        let spun = time(time_ns);
+        let (lock, spun) = (row.lock, time(time_ns));
         Some(format!(
-            "waiters of {} spun for {spun} ({turns} turns) before they halted",
-            row.lock
+            "waiters of {lock} spun for {spun} ({turns} turns) before they halted"
         ))
     }));
     lines
@@ -143,19 +141,16 @@ pub(crate) fn starts<'a>(starts: impl Iterator<Item = &'a Start>) -> Option<Stri
     };
     let mut reasons = Vec::new();
     for reason in WORDS {
-        let n = (starts.iter())
-            .filter(|start| in_words(&start.reason) == reason)
-            .count();
+        let such = |start: &&&Start| in_words(&start.reason) == reason;
+        let n = starts.iter().filter(such).count();
         if n == starts.len() {
             reasons.push(reason.to_owned());
         } else if n > 0 {
             reasons.push(format!("{reason} ({n} of {} runs)", starts.len()));
         }
     }
-    Some(format!(
-        "measurement started after {after}: {}",
-        reasons.join("; ")
-    ))
+    let reasons = reasons.join("; ");
+    Some(format!("measurement started after {after}: {reasons}"))
 }
 
 /// Why warm-ups end, the best reason first.

@@ -92,7 +92,6 @@ pub(crate) fn evenness<'a>() -> Columns<'a, LockRow<'a>> {
     })
 }
 
-/// How a lock's waiters waited.
 pub(crate) fn waiting<'a>() -> Columns<'a, LockRow<'a>> {
     let per_second = |count: fn(&Summary) -> u64| {
         move |row: &LockRow<'_>| match row.lock.kind.peer() {

@@ -7,30 +7,24 @@ use super::lock::{LockRow, fairness, waits};
 use crate::figures::{Side, Summary, WaitNs};
 use crate::human::{count, listed, or_dash, plural, rate, share, throughput};
 use crate::record::VcpuRecord;
-use crate::scenario::{Mix, Scenario, Work};
+use crate::scenario::{Mix, Scenario};
 use abi::Counter;
 use pvlock::LockEvent;
 
 /// The locks and who takes them, as asked for.
 pub(crate) fn asked(scenario: &Scenario) -> String {
-    let Work {
-        locks,
-        skew,
-        mix,
-        contexts,
-        ..
-    } = scenario.workload;
-    let mut text = plural(locks, "lock");
-    if skew > 0.0 {
-        text += &format!(" (skew {skew})");
+    let work = &scenario.workload;
+    let mut text = plural(work.locks, "lock");
+    if work.skew > 0.0 {
+        text += &format!(" (skew {})", work.skew);
     }
-    match mix {
+    match work.mix {
         Mix::Exclusive => {}
         Mix::ReadShare(share) => text += &format!(", {:.1} % reads", 100.0 * share),
         Mix::Readers(readers) => text += &format!(", {} of each VM", plural(readers, "reader")),
     }
-    if contexts > 1 {
-        text += &format!(", {contexts} contexts of each vCPU");
+    if work.contexts > 1 {
+        text += &format!(", {} contexts of each vCPU", work.contexts);
     }
     text
 }
@@ -58,11 +52,11 @@ pub(crate) fn blocks(scenario: &Scenario, locks: &[LockRow<'_>]) -> Vec<Block> {
 fn sides(locks: &[LockRow<'_>]) -> Table {
     let rows = locks.iter().filter_map(|lock| {
         let sharing = lock.summary.sharing.as_ref()?;
-        Some([
-            (lock, "read", &sharing.reads),
-            (lock, "write", &sharing.writes),
-        ])
+        let sides = [("read", &sharing.reads), ("write", &sharing.writes)];
+        Some(sides.map(|(what, side)| (lock, what, side)))
     });
+    let title = "Reads and writes, each for themselves: rate, share in all acquisitions, fairness, \
+                 waiting times";
     type Row<'a> = (&'a LockRow<'a>, &'static str, &'a Side);
     Columns::new()
         .cell("lock", |(lock, ..): &Row<'_>| lock.to_string())
@@ -72,11 +66,7 @@ fn sides(locks: &[LockRow<'_>]) -> Table {
             throughput(lock.summary.rate(side.acquisitions))
         })
         .include(side("").without("p99.9"), |row| Some(row.2))
-        .table(
-            "Reads and writes, each for themselves: rate, share in all acquisitions, fairness, waiting \
-             times",
-            rows.flatten(),
-        )
+        .table(title, rows.flatten())
 }
 
 /// The columns of one side; `of` is put before the names.
@@ -111,9 +101,7 @@ fn nested(locks: &[LockRow<'_>]) -> Table {
     let columns = Columns::new()
         .cell("lock", |row: &&LockRow<'_>| row.to_string())
         .cell("nested", |row| rate(row.summary.rate(row.summary.nested)))
-        .cell("share", |row| {
-            share(row.summary.nested, row.summary.acquisitions)
-        });
+        .cell("share", |r| share(r.summary.nested, r.summary.acquisitions));
     let events = [
         ("2nd node", LockEvent::LockUseNode2),
         ("3rd node", LockEvent::LockUseNode3),
@@ -126,10 +114,9 @@ fn nested(locks: &[LockRow<'_>]) -> Table {
             count(events.get(event.name()).copied().unwrap_or(0))
         })
     });
-    columns.table(
-        "Contexts: acquisitions that interrupted others, and waits in their CPU's further queue nodes",
-        locks,
-    )
+    let title = "Contexts: acquisitions that interrupted others, and waits in their CPU's further \
+                 queue nodes";
+    columns.table(title, locks)
 }
 
 /// Each vCPU's reads and writes.
@@ -137,6 +124,7 @@ fn nested(locks: &[LockRow<'_>]) -> Table {
 /// `vcpus`: each with its name and the length of the time that its figures are of, s.
 pub(crate) fn vcpus<'a>(vcpus: impl Iterator<Item = (String, &'a VcpuRecord, f64)>) -> Table {
     type Row<'a> = (String, &'a VcpuRecord, f64);
+    let title = "Each vCPU: reads and writes per second, and how long they waited";
     let per_second = |count: u64, length_s: f64| rate(count as f64 / length_s.max(1e-9));
     let few_waits = || waits("").without("p99.9");
     Columns::new()
@@ -152,8 +140,5 @@ pub(crate) fn vcpus<'a>(vcpus: impl Iterator<Item = (String, &'a VcpuRecord, f64
             per_second(all.saturating_sub(vcpu.counter(Counter::Reads)), *s)
         })
         .include(few_waits(), |(_, vcpu, _)| WaitNs::pooled(vcpu.waits()))
-        .table(
-            "Each vCPU: reads and writes per second, and how long they waited",
-            vcpus,
-        )
+        .table(title, vcpus)
 }

@@ -37,7 +37,6 @@ pub(crate) trait Report: Serialize {
     /// For people.
     fn blocks(&self, format: Format) -> Vec<Block>;
 
-    /// The report in that format.
     fn render(&self, format: Format) -> String {
         match format {
             Format::Json => to_json(self),

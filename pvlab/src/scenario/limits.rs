@@ -16,31 +16,27 @@ use std::fmt::Display;
 use std::time::Duration;
 
 /// vCPUs of all VMs together: a trace can number as many.
-pub const MOST_VCPUS: usize = 1 << 16;
+pub(crate) const MOST_VCPUS: usize = 1 << 16;
 /// VMs, each of which takes a region, and on KVM a descriptor and eventfds.
-pub const MOST_VMS: usize = 4096;
-/// Locks of a VM.
-pub const MOST_LOCKS: usize = 1 << 16;
-/// The exponent of a Zipf distribution.
-pub const MOST_SKEW: f64 = 10.0;
+pub(crate) const MOST_VMS: usize = 4096;
+pub(crate) const MOST_LOCKS: usize = 1 << 16;
+pub(crate) const MOST_SKEW: f64 = 10.0;
 /// Threads that compete with the vCPUs.
-pub const MOST_NOISE: usize = 1024;
-/// NUMA nodes.
-pub const MOST_NODES: u32 = 1024;
+pub(crate) const MOST_NOISE: usize = 1024;
+pub(crate) const MOST_NODES: u32 = 1024;
 /// Acquisitions by each vCPU.
-pub const MOST_ITERATIONS: u64 = 1_000_000_000_000;
+pub(crate) const MOST_ITERATIONS: u64 = 1_000_000_000_000;
 /// Turns of the busy-wait loop in a critical section: about 0.1 s where a turn takes longest.
-pub const MOST_PAUSES: u64 = 1_000_000;
+pub(crate) const MOST_PAUSES: u64 = 1_000_000;
 /// Rules of a schedule, through which the machine looks at each moment.
-pub const MOST_RULES: usize = 10_000;
+pub(crate) const MOST_RULES: usize = 10_000;
 /// Number that a host CPU can have.
-pub const MOST_CPU: usize = u16::MAX as usize;
+pub(crate) const MOST_CPU: usize = u16::MAX as usize;
 /// A piece of work, a hold, a warm-up: longer ones have no use, and their sums still fit.
-pub const LONGEST_PIECE: Duration = Duration::from_secs(3600);
+pub(crate) const LONGEST_PIECE: Duration = Duration::from_secs(3600);
 /// A run on a simulated machine, whose clock counts picoseconds in 64 bits.
-pub const LONGEST_SIMULATED: Duration = Duration::from_secs(100 * 24 * 3600);
-/// A run.
-pub const LONGEST_RUN: Duration = Duration::from_secs(366 * 24 * 3600);
+pub(crate) const LONGEST_SIMULATED: Duration = Duration::from_secs(100 * 24 * 3600);
+pub(crate) const LONGEST_RUN: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// Why a scenario cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -112,19 +112,14 @@ fn microbenchmarks_and_torture_have_limits_of_their_own() {
         let scenario: Scenario = serde_json::from_value(scenario).unwrap();
         scenario.check().map_err(|e| e.to_string())
     };
-    let huge = 4_000_000_000;
+    let (huge, buckets) = (4_000_000_000, "workload.locks is 1: it may be 512 to 512");
     assert_eq!(with("bench", bench("rwsem-bench", 8, 0)), Ok(()));
     assert_eq!(with("torture", torture(0, 1000)), Ok(()));
     for (kind, threads, pauses, told) in [
         ("rwsem-bench", huge, 0, "bench.threads is 4000000000"),
         ("rwsem-bench", 0, 0, "bench.threads is 0"),
         ("rwsem-bench", 8, u64::MAX, "bench.pauses is"),
-        (
-            "futex-hash",
-            8,
-            0,
-            "workload.locks is 1: it may be 512 to 512",
-        ),
+        ("futex-hash", 8, 0, buckets),
         ("pipe", 3, 0, "bench.threads is 3: pipes take pairs"),
     ] {
         let refused = with("bench", bench(kind, threads, pauses)).unwrap_err();

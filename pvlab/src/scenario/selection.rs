@@ -76,13 +76,10 @@ impl SlowPath {
     /// That of `lock`, in a VM of `vcpus` vCPUs of `scenario`.
     pub fn of(scenario: &Scenario, lock: Lock, vcpus: usize) -> Self {
         let traits = lock.traits();
-        let algorithm = Lock {
-            auto: false,
-            ..lock
-        };
+        let (lock_auto, auto) = (lock.auto, false);
         Self {
             lock: lock.name(),
-            algorithm: algorithm.name(),
+            algorithm: Lock { auto, ..lock }.name(),
             waiters: match (traits.halts, traits.yields) {
                 _ if traits.control => "are not to be relied on",
                 _ if traits.sleeps => "spin, then sleep",
@@ -90,10 +87,9 @@ impl SlowPath {
                 (false, true) => "spin and yield",
                 (false, false) => "spin",
             },
-            why: if lock.auto {
-                format!("auto: {}", scenario.offered.decide(vcpus).1)
-            } else {
-                "as asked for".to_owned()
+            why: match lock_auto {
+                true => format!("auto: {}", scenario.offered.decide(vcpus).1),
+                false => "as asked for".to_owned(),
             },
         }
     }
@@ -116,12 +112,8 @@ impl SlowPath {
 
 impl std::fmt::Display for SlowPath {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (waiters, why) = (self.waiters, &self.why);
-        write!(
-            f,
-            "slow path: {}, waiters {waiters} ({why})",
-            self.algorithm
-        )
+        let (algorithm, waiters, why) = (&self.algorithm, self.waiters, &self.why);
+        write!(f, "slow path: {algorithm}, waiters {waiters} ({why})")
     }
 }
 

@@ -125,37 +125,23 @@ mod tests {
         assert_eq!(parsed("1"), Some(SpinThreshold::Turns(1)));
         assert_eq!(parsed("20us"), Some(SpinThreshold::Time(us(20))));
         assert_eq!(parsed("auto"), Some(SpinThreshold::Auto));
-        for wrong in [
-            "0",
-            "",
-            "-1",
-            "4294967296",
-            "1x",
-            "0ns",
-            "2s",
-            "soon",
-            "1.5",
-        ] {
+        for wrong in "0||-1|4294967296|1x|0ns|2s|soon|1.5".split('|') {
             assert_eq!(parsed(wrong), None, "{wrong}");
         }
     }
 
     #[test]
     fn they_survive_json() {
+        let time = SpinThreshold::Time(Duration::from_micros(20));
         for (threshold, written) in [
             (SpinThreshold::Own, "\"own\""),
             (SpinThreshold::Turns(7), "7"),
-            (
-                SpinThreshold::Time(Duration::from_micros(20)),
-                "\"20000ns\"",
-            ),
+            (time, "\"20000ns\""),
             (SpinThreshold::Auto, "\"auto\""),
         ] {
             assert_eq!(serde_json::to_string(&threshold).unwrap(), written);
-            assert_eq!(
-                serde_json::from_str::<SpinThreshold>(written).unwrap(),
-                threshold
-            );
+            let read: SpinThreshold = serde_json::from_str(written).unwrap();
+            assert_eq!(read, threshold);
         }
         assert!(serde_json::from_str::<SpinThreshold>("\"2s\"").is_err());
     }

@@ -11,8 +11,9 @@ impl Run<'_> {
     /// meanwhile, so that it is alone with its CPU as far as that depends on this run.
     pub(crate) async fn calibrate(&mut self) -> Result<(), RunError> {
         if self.scenario.machine.facts().kvm && self.scenario.cpl.is_emulated()? {
-            // There is nothing to be found out that holds, and KVM's emulator does not know all that would take.
-            // vCPUs find out for themselves how long a unit takes, and spin as long as Linux does.
+            // Each instruction of the guests is emulated: nothing that is found out holds, and KVM's
+            // emulator does not know all that it takes. vCPUs find out for themselves how long a unit
+            // takes, and spin as long as Linux does.
             return Ok(());
         }
         let first = &self.vms[0];
@@ -38,7 +39,6 @@ impl Run<'_> {
     }
 }
 
-/// As it stands in the record.
 pub(super) fn record(costs: Costs) -> Calibration {
     let ns = |ps: u64| ps as f64 / 1e3;
     Calibration {

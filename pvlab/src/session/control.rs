@@ -10,6 +10,7 @@ use crate::scenario::{MachineKind, Scenario};
 use crate::trace::Collector;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
+use std::io;
 use std::pin::{Pin, pin};
 use std::task::Poll;
 use tokio::runtime::Runtime;
@@ -56,11 +57,23 @@ pub(crate) fn with_control<T>(
     })
 }
 
+/// Descriptors that the control plane takes: tokio's poller, its waker, its pipe of signals and a second
+/// handle of it.
+const DESCRIPTORS: usize = 8;
+
+/// An error if there is no room for the control plane's descriptors: tokio panics then, where it sets up
+/// its pipe of signals.
+fn find_room() -> io::Result<()> {
+    let take = |_| rustix::io::fcntl_dupfd_cloexec(io::stderr(), 0);
+    let taken: Result<Vec<_>, _> = (0..DESCRIPTORS).map(take).collect();
+    taken.map(drop).map_err(io::Error::from)
+}
+
 impl Control {
     /// Of a `simulated` machine the time is virtual: it stands still while there is anything to do, and
     /// goes on to the next timer when there is not, by whole milliseconds. The machine follows it.
-    fn new(simulated: bool) -> std::io::Result<Self> {
-        super::room::for_control()?;
+    fn new(simulated: bool) -> io::Result<Self> {
+        find_room()?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .start_paused(simulated)

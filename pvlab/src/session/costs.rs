@@ -17,7 +17,6 @@ use tokio::time::{Instant, sleep, timeout};
 /// Longest time for a measurement that should take half a second.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Why there are no figures.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CostError {
     #[error(transparent)]

@@ -15,7 +15,6 @@ use host::region::RegionError;
 use pvlock::LockEvent;
 use std::mem::offset_of;
 
-/// What a vCPU had counted.
 #[derive(Clone)]
 pub(super) struct Counted {
     /// When, on the VM's clock.

@@ -160,8 +160,8 @@ impl fmt::Display for Stuck {
         let VmSpec { lock, vcpus } = self.spec;
         let silent_s = self.silent_for.as_secs_f64();
         let mut lines = vec![format!(
-            "VM {} ({lock}, {vcpus} vCPUs) has made no acquisition for {silent_s:.1} s, after {} of them: it \
-             is stuck",
+            "VM {} ({lock}, {vcpus} vCPUs) has made no acquisition for {silent_s:.1} s, after {} of \
+             them: it is stuck",
             self.vm, self.acquisitions
         )];
         if self.halted > 0 && self.halted + self.ended == vcpus {

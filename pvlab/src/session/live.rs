@@ -10,7 +10,6 @@ use crate::machine::Switches;
 use abi::SwitchKind;
 use std::time::Duration;
 
-/// How often to look.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// What the live view knows of the vCPUs of all VMs.

@@ -14,7 +14,6 @@ mod intervals;
 mod launch;
 mod live;
 mod measure;
-mod room;
 mod run;
 mod snapshot;
 mod spinning;
@@ -38,7 +37,7 @@ pub(crate) use absence::Found;
 pub(crate) use control::{unless, with_control};
 pub(crate) use run::{POLL, Run};
 pub(crate) use snapshot::{entries, longest_wait, ns};
-pub(crate) use spinning::{SpinTimes, spin_times};
+pub(crate) use spinning::spin_times;
 pub(crate) use timers::{Due, Timers};
 pub(crate) use vms::Watched;
 
@@ -78,14 +77,11 @@ pub struct Interval {
 
 /// What a VM did in an interval.
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(missing_docs, reason = "counts of what they are called")]
 pub struct IntervalVm {
-    /// Lock acquisitions.
     pub acquisitions: u64,
-    /// Acquisitions that found the lock taken.
     pub contended: u64,
-    /// Halts.
     pub halts: u64,
-    /// Kicks.
     pub kicks: u64,
     /// Wake-ups of queued waiters that had not become queue head.
     pub spurious: u64,
@@ -141,17 +137,7 @@ pub fn run(
     options: &Options,
     observer: &mut dyn Observer,
 ) -> Result<Record, RunError> {
-    let times = begin(scenario, observer)?;
-    with_control(scenario.machine, |control| {
-        control.run(scenario, options, observer, None, times)
-    })
-}
-
-/// What has to be done before the control plane is taken.
-fn begin(scenario: &Scenario, observer: &mut dyn Observer) -> Result<SpinTimes, RunError> {
-    crate::ending::heed();
-    observer.phase("launching");
-    spin_times(scenario)
+    course(scenario, options, observer, None)
 }
 
 /// [`run`], with everything that happens collected in `collector`. What was collected before an
@@ -165,8 +151,20 @@ pub fn trace(
     observer: &mut dyn Observer,
     collector: &mut Collector,
 ) -> Result<Record, RunError> {
-    let times = begin(scenario, observer)?;
+    course(scenario, options, observer, Some(collector))
+}
+
+fn course(
+    scenario: &Scenario,
+    options: &Options,
+    observer: &mut dyn Observer,
+    collector: Option<&mut Collector>,
+) -> Result<Record, RunError> {
+    crate::ending::heed();
+    observer.phase("launching");
+    // Before the control plane is taken: what is measured for it takes one.
+    let times = spin_times(scenario)?;
     with_control(scenario.machine, |control| {
-        control.run(scenario, options, observer, Some(collector), times)
+        control.run(scenario, options, observer, collector, times)
     })
 }

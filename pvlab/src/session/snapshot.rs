@@ -49,7 +49,6 @@ impl VmSnapshot {
         Ok(Self { at, vcpus })
     }
 
-    /// What each vCPU had counted.
     pub(super) fn counted(&self) -> impl Iterator<Item = &Counted> {
         self.vcpus.iter().map(|vcpu| &vcpu.counted)
     }

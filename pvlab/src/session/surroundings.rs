@@ -11,7 +11,6 @@ use std::time::Duration;
 /// Measurements shorter than this are too short for /proc/stat, which counts in ticks of 10 ms.
 const LEAST: Duration = Duration::from_millis(400);
 
-/// The counts at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counts {
     at: Duration,

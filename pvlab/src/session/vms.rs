@@ -12,7 +12,6 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep};
 
-/// A VM and what is known of it.
 pub(crate) struct Watched {
     pub(crate) machine: Box<dyn RunningVm>,
     events: UnboundedReceiver<Notice>,

@@ -23,7 +23,8 @@ pub(super) fn zipf(locks: usize, skew: f64) -> Vec<u64> {
     while let (Some(&taker), Some(&giver)) = (poor.last(), rich.last()) {
         poor.pop();
         table[taker] = Alias {
-            stay: of_2_32(share[taker]),
+            // As a multiple of 2^-32.
+            stay: u32::try_from(whole((share[taker] * 2f64.powi(32)).floor())).unwrap_or(u32::MAX),
             other: number(giver),
         };
         share[giver] -= 1.0 - share[taker];
@@ -38,11 +39,6 @@ pub(super) fn zipf(locks: usize, skew: f64) -> Vec<u64> {
 
 fn number(lock: usize) -> u32 {
     u32::try_from(lock).unwrap_or(u32::MAX)
-}
-
-/// A share below 1 as a multiple of 2^-32.
-fn of_2_32(share: f64) -> u32 {
-    u32::try_from(whole((share * 2f64.powi(32)).floor())).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -73,19 +69,16 @@ mod tests {
         const DRAWS: usize = 1_000_000;
         for (locks, skew) in [(2, 1.0), (3, 0.0), (7, 0.5), (64, 1.0), (100, 2.0)] {
             let total: f64 = (1..=locks).map(|n| (n as f64).powf(-skew)).sum();
-            let chi: f64 = drawn(locks, skew, DRAWS)
+            let terms = drawn(locks, skew, DRAWS)
                 .into_iter()
                 .zip(1..)
                 .map(|(count, n)| {
                     let expected = f64::from(n).powf(-skew) / total * DRAWS as f64;
                     (count - expected).powi(2) / expected
-                })
-                .sum();
-            let freedom = locks as f64 - 1.0;
-            assert!(
-                chi < freedom + 5.0 * (2.0 * freedom).sqrt(),
-                "{locks} locks, skew {skew}: chi-squared {chi}"
-            );
+                });
+            let (chi, freedom) = (terms.sum::<f64>(), locks as f64 - 1.0);
+            let most = freedom + 5.0 * (2.0 * freedom).sqrt();
+            assert!(chi < most, "{locks} locks, skew {skew}: chi-squared {chi}");
         }
     }
 

@@ -49,7 +49,6 @@ pub struct Collector {
     pub(super) no_switches: Option<String>,
 }
 
-/// What is being traced of a VM.
 #[derive(Debug)]
 pub(super) struct Traced {
     pub(super) tsc_offset: u64,
@@ -123,11 +122,11 @@ impl Collector {
             let switches = (0..vm.region().layout().vcpus()).map(|vcpu| {
                 let recorder = vm.record_switches(vcpu)?;
                 // The first refusal is told; the others will have the same reason.
-                let refused = |e| {
-                    let why = self.no_switches.get_or_insert_with(|| why_no_switches(&e));
-                    why.len()
-                };
-                recorder.map_err(refused).ok()
+                if let Err(error) = &recorder {
+                    let why = || why_no_switches(error);
+                    self.no_switches.get_or_insert_with(why);
+                }
+                recorder.ok()
             });
             self.vms.push(Traced {
                 switches: switches.collect(),
@@ -142,7 +141,6 @@ impl Collector {
         }
     }
 
-    /// Reads both clocks.
     fn pair(&mut self, vms: &[&dyn RunningVm]) {
         if let Some(vm) = vms.first() {
             self.pairs.add(vm.host_clocks());
@@ -155,7 +153,6 @@ impl Collector {
         self.ended = self.began;
     }
 
-    /// Takes away what there is.
     pub(crate) fn collect(&mut self, vms: &[&dyn RunningVm]) -> Result<(), CollectError> {
         let mut cut = now(vms);
         self.pair(vms);
@@ -220,8 +217,6 @@ fn now(vms: &[&dyn RunningVm]) -> u64 {
 }
 
 fn why_no_switches(error: &SwitchError) -> String {
-    format!(
-        "context switches of vCPUs cannot be recorded ({error}): who was off its CPU, and when, is unknown; \
-         only totals are known"
-    )
+    let unknown = "who was off its CPU, and when, is unknown; only totals are known";
+    format!("context switches of vCPUs cannot be recorded ({error}): {unknown}")
 }

@@ -25,26 +25,14 @@ pub struct Place {
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the kinds say what their fields are")]
 pub enum What {
-    /// A step of an acquisition of lock number `lock`, as the guest saw it.
-    Lock {
-        /// The lock's number in its VM.
-        lock: u16,
-        /// The step.
-        step: TraceEvent,
-    },
+    /// A step of an acquisition of lock number `lock` of the VM, as the guest saw it.
+    Lock { lock: u16, step: TraceEvent },
     /// The vCPU's thread got host CPU `cpu`, or gave it up or lost it.
-    Switch {
-        /// The host CPU.
-        cpu: u16,
-        /// Which.
-        kind: SwitchKind,
-    },
+    Switch { cpu: u16, kind: SwitchKind },
     /// A step of the host. The vCPU is held off its CPU on purpose (`--preempt`) from that time on.
     Host(HostStep),
-    /// Guest events of this vCPU are missing here: its ring was full.
-    Gap {
-        /// How many.
-        dropped: u64,
-    },
+    /// So many guest events of this vCPU are missing here: its ring was full.
+    Gap { dropped: u64 },
 }

@@ -11,7 +11,6 @@ pub const SCHEMA: &str = "pvlab.trace/1";
 /// [`SCHEMA`] without its version.
 pub(super) const SCHEMA_KIND: &str = "pvlab.trace/";
 
-/// The version in [`SCHEMA`].
 pub(super) const SCHEMA_VERSION: u32 = 1;
 
 /// Most vCPUs of all VMs together. Bounds what a reader sets aside for them.
@@ -24,7 +23,6 @@ const MOST_LOCKS: usize = 1 << 16;
 /// aside for who waits for what.
 const MOST_PLACES: usize = 1 << 24;
 
-/// Fastest clock, kHz.
 const MOST_KHZ: u64 = 100_000_000;
 
 /// Everything about a trace that is known when it begins.
@@ -188,7 +186,6 @@ impl Progress {
         }
     }
 
-    /// Notes the next event.
     #[inline]
     pub(super) fn event(&mut self, event: &Event) -> Result<(), EventError> {
         self.sizes.check(event)?;

@@ -43,7 +43,6 @@ struct Stream {
 struct Times {
     fit: Fit,
     start: u64,
-    /// When the trace ended.
     end_ns: u64,
 }
 

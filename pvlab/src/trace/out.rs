@@ -26,7 +26,6 @@ pub(super) struct Out {
     way: Way,
 }
 
-/// How bytes get to the stream.
 enum Way {
     /// By a thread, which tells how far it came before an error.
     Thread(Worker<Vec<u8>, Stream, (u64, io::Error)>),
@@ -52,7 +51,6 @@ impl Out {
         }
     }
 
-    /// Bytes of the stream so far.
     pub(super) fn position(&self) -> u64 {
         self.sent + self.buffer.len() as u64
     }
@@ -70,12 +68,8 @@ impl Out {
     fn hand_over(&mut self) -> Result<(), WriteError> {
         self.way = match std::mem::replace(&mut self.way, Way::Closed) {
             Way::Direct(stream) => {
-                let started = Worker::start(
-                    "trace writer",
-                    WAITING,
-                    stream,
-                    |stream, bytes: &Vec<u8>| stream.write(bytes),
-                );
+                let write = |stream: &mut Stream, bytes: &Vec<u8>| stream.write(bytes);
+                let started = Worker::start("trace writer", WAITING, stream, write);
                 started.map_or_else(Way::Direct, Way::Thread)
             }
             other => other,
@@ -108,8 +102,9 @@ impl Out {
             Ok(stream) => self.way = Way::Direct(stream),
             Err((written, source)) => {
                 self.written = written;
+                let name = self.name.clone();
                 return Err(WriteError::Write {
-                    name: self.name.clone(),
+                    name,
                     source,
                     written,
                 });

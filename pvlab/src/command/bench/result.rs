@@ -35,7 +35,6 @@ pub(crate) struct CellResult {
     pub cell: Cell,
 }
 
-/// A figure that tables show.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Figure {
     pub unit: &'static str,

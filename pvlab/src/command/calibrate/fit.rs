@@ -73,12 +73,9 @@ pub(crate) fn calibrate(
     observer.phase("measuring halts and kicks");
     measure_halts(&mut spec, scenario.machine, cpus)?;
     spec.name = "here".to_owned();
-    spec.about = format!(
-        "This host, as 'pvlab calibrate' found it on machine '{}', CPUs {} and {}.",
-        scenario.machine.name(),
-        cpus[0],
-        cpus[1]
-    );
+    let ([a, b], machine) = (cpus, scenario.machine.name());
+    let found = "This host, as 'pvlab calibrate' found it on machine";
+    spec.about = format!("{found} '{machine}', CPUs {a} and {b}.");
 
     let (mut cells, mut probes) = (Vec::new(), Vec::new());
     for lock in FITTED_LOCKS {
@@ -141,11 +138,8 @@ fn measure_cpus(spec: &mut Spec, cpus: [usize; 2], online: usize) -> Result<f64,
     // Without any jitter, slices would come in the same order for ever.
     let jitter = spread.clamp(1_000.0, slice / 4.0);
     let mut set = |name, value, from| set(spec, name, value, from);
-    set(
-        "hit_ns",
-        one.hit_ns,
-        "a load that depends on the one before",
-    )?;
+    let from = "a load that depends on the one before";
+    set("hit_ns", one.hit_ns, from)?;
     set("rmw_ns", one.rmw_ns, "an addition to a line that is there")?;
     set("pause_ns", one.pause_ns, "a pause")?;
     let from = "Linux's base slice, 0.7 ms times 1 + log2 of the CPUs, 8 at most";
@@ -153,11 +147,8 @@ fn measure_cpus(spec: &mut Spec, cpus: [usize; 2], online: usize) -> Result<f64,
     let from =
         "two busy threads on one CPU, the median time that one is off it: slices end at ticks";
     set("tick_ns", slice, from)?;
-    set(
-        "tick_jitter_ns",
-        jitter,
-        "half the distance of the quartiles of the slices",
-    )?;
+    let from = "half the distance of the quartiles of the slices";
+    set("tick_jitter_ns", jitter, from)?;
     Ok(transfer)
 }
 

@@ -45,20 +45,14 @@ pub(crate) fn run(args: &CalibrateArgs) -> Result<u8, CliError> {
     watch(&target);
     let mut progress = Progress::new(1, None);
     progress.begin("calibrating".to_owned());
-    let calibration = calibrate(
-        &scenario,
-        host.online_cpus.as_ref().map_or(1, Vec::len),
-        &mut Watcher::new(&progress),
-    )?;
+    let online = host.online_cpus.as_ref().map_or(1, Vec::len);
+    let calibration = calibrate(&scenario, online, &mut Watcher::new(&progress))?;
     progress.end();
     target.write(&calibration.spec.to_toml()?)?;
     for (lock, real, simulated) in calibration.cells {
-        complain(&format!(
-            "{lock}, 2 vCPUs on 2 CPUs: {} here, {} simulated, {} times",
-            rate(real),
-            rate(simulated),
-            ratio(simulated / real),
-        ));
+        let (here, there, times) = (rate(real), rate(simulated), ratio(simulated / real));
+        let figures = format!("{here} here, {there} simulated, {times} times");
+        complain(&format!("{lock}, 2 vCPUs on 2 CPUs: {figures}"));
     }
     Ok(DONE)
 }

@@ -36,13 +36,13 @@ impl Report for Comparison {
             self.results.iter().flat_map(|result| &result.starts),
         ));
         lines.extend(self.uneven_end());
+        let fairness =
+            "Fairness among vCPUs (Jain index, most over least acquisitions), and waiting times";
+        let even = named("lock").and(slow_path()).and(evenness());
         let mut blocks = vec![
             Block::Lines(lines),
             Block::Table(self.throughput()),
-            Block::Table(named("lock").and(slow_path()).and(evenness()).table(
-                "Fairness among vCPUs (Jain index, most over least acquisitions), and waiting times",
-                locks.clone(),
-            )),
+            Block::Table(even.table(fairness, locks.clone())),
             Block::Table(waits(&locks)),
         ];
         blocks.extend(cut_off(&locks));
@@ -106,7 +106,8 @@ impl LockResult {
 }
 
 fn waits(locks: &[LockRow<'_>]) -> Table {
-    let title = "How it waited: acquisitions of all rounds, share of them contended, rates of events, CPUs used";
+    let title = "How it waited: acquisitions of all rounds, share of them contended, rates of \
+                 events, CPUs used";
     let columns = named("lock").and(counts());
     let table = columns.table(title, locks.iter().copied());
     table.without_empty_columns("-")

@@ -56,7 +56,8 @@ fn examine() -> Result<Findings, CostError> {
     let host = Host::examine();
     let kvm_problem = vmm::check_host(2).err().map(|e| e.to_string());
     let guests = MachineKind::of_the_host().find(|machine| machine.facts().kvm);
-    let kvm = (guests.filter(|_| kvm_problem.is_none()))
+    let guests = guests.filter(|_| kvm_problem.is_none());
+    let kvm = guests
         .map(|machine| measure::kvm(machine, &host))
         .transpose()?;
     let mut found = Vec::new();
@@ -157,11 +158,9 @@ fn consequences(
     }
     let siblings = host.thread_siblings.iter().flatten();
     if siblings.into_iter().any(|group| group.len() > 1) {
-        found.push(
-            "SMT is on: pick CPUs on different cores (see the sibling groups) unless you want to \
-             measure SMT."
-                .into(),
-        );
+        let on = "SMT is on: pick CPUs on different cores (see the sibling groups) unless you want \
+                  to measure SMT.";
+        found.push(on.into());
     }
     let governor = host.governor.iter().filter(|name| *name != "performance");
     found.extend(governor.map(|name| {
@@ -170,11 +169,9 @@ fn consequences(
         )
     }));
     if host.hypervisor == Some(true) {
-        found.push(
-            "This host is itself a virtual machine: its CPUs can be taken away without a trace; compare \
-             within one run only."
-                .into(),
-        );
+        let itself = "This host is itself a virtual machine: its CPUs can be taken away without a \
+                      trace; compare within one run only.";
+        found.push(itself.into());
     }
     found
 }

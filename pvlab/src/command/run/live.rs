@@ -81,8 +81,8 @@ pub(crate) fn interval_lines(scenario: &Scenario, interval: &Interval) -> Vec<St
     };
     let lines = numbered.map(|(number, (spec, vm))| {
         format!(
-            "{:>7.2} s  VM {number} {:<12}  {:>9} acquisitions  {:>9} contended  {:>9} halts  {:>9} \
-             kicks{without}",
+            "{:>7.2} s  VM {number} {:<12}  {:>9} acquisitions  {:>9} contended  {:>9} halts  \
+             {:>9} kicks{without}",
             interval.at_s,
             spec.lock,
             per_second(vm.acquisitions),

@@ -128,6 +128,8 @@ impl<'a> RunReport<'a> {
     }
 
     fn vcpus(&self) -> Table {
+        let title = "Each vCPU: its acquisitions per second, share of them contended, halts and \
+                     kicks, waiting times";
         let per_second = |counter: Counter| move |row: &Row<'_>| rate(row.per_second(counter));
         Columns::new()
             .cell("VM.vCPU", Row::name)
@@ -142,21 +144,16 @@ impl<'a> RunReport<'a> {
             .cell("halts", per_second(Counter::Halts))
             .cell("kicks", per_second(Counter::Kicks))
             .include(waits(""), |row| WaitNs::pooled(row.vcpu.all_waits()))
-            .table(
-                "Each vCPU: its acquisitions per second, share of them contended, halts and kicks, \
-                 waiting times",
-                self.vcpu_rows(),
-            )
+            .table(title, self.vcpu_rows())
     }
 
     fn threads(&self) -> Table {
         let columns = Columns::new().cell("VM.vCPU", Row::name).and(threads());
-        let table = columns.table(
-            "Each vCPU: host CPU, time on it, how often its thread blocked and was preempted, \
-             spurious wakes",
-            self.vcpu_rows(),
-        );
-        table.without_empty_columns("-")
+        let title = "Each vCPU: host CPU, time on it, how often its thread blocked and was \
+                     preempted, spurious wakes";
+        columns
+            .table(title, self.vcpu_rows())
+            .without_empty_columns("-")
     }
 }
 
@@ -221,11 +218,9 @@ impl Row<'_> {
     fn waits(&self) -> [Option<WaitNs>; 3] {
         let whole = &self.vcpu.whole;
         let writes = whole.read_waits.as_ref().and(whole.waits.as_ref());
-        [
-            WaitNs::pooled(whole.waits.iter().chain(&whole.read_waits)),
-            WaitNs::pooled(&whole.read_waits),
-            WaitNs::pooled(writes),
-        ]
+        let all = WaitNs::pooled(whole.waits.iter().chain(&whole.read_waits));
+        let reads = WaitNs::pooled(&whole.read_waits);
+        [all, reads, WaitNs::pooled(writes)]
     }
 }
 

@@ -15,10 +15,10 @@ fn host() -> Host {
 fn run_args(options: &str) -> Box<RunArgs> {
     let words = ["pvlab", "run"].into_iter();
     let words = words.chain(options.split_whitespace());
-    match Cli::try_parse_from(words).unwrap().command {
-        Command::Run(args) => args,
-        _ => unreachable!(),
-    }
+    let Command::Run(args) = Cli::try_parse_from(words).unwrap().command else {
+        unreachable!()
+    };
+    args
 }
 
 /// What comes of the options on [`host`].
@@ -102,10 +102,8 @@ fn contradictions_are_usage_errors_with_a_way_out() {
         let error = ask(&options, &host()).unwrap_err();
         assert_eq!(error.exit_code, 2, "{options}");
         let message = error.to_string();
-        assert!(
-            message.contains(part) && !message.contains('\n'),
-            "{options}: {message}"
-        );
+        assert!(message.contains(part), "{options}: {message}");
+        assert!(!message.contains('\n'), "{options}: {message}");
     }
 }
 
@@ -114,10 +112,8 @@ fn a_guest_has_no_more_vcpus_than_this_kvm_gives_it() {
     let mut host = host();
     host.kvm.max_vcpus = Some(64);
     assert!(ask("--lock tas --vcpus 64", &host).is_ok());
-    for many in [
-        "--lock tas --vcpus 65",
-        "--vm lock=tas,vcpus=1 --vm lock=tas,vcpus=65",
-    ] {
+    let two_vms = "--vm lock=tas,vcpus=1 --vm lock=tas,vcpus=65";
+    for many in ["--lock tas --vcpus 65", two_vms] {
         let error = ask(many, &host).unwrap_err();
         assert_eq!(error.exit_code, 2, "{many}");
         assert!(error.to_string().contains("at most 64"), "{error}");

@@ -81,14 +81,10 @@ impl SweepReport {
         let names: Vec<_> = (self.points.iter().take(1))
             .flat_map(|point| point.locks.iter().map(|lock| &lock.lock))
             .collect();
-        let columns = names
-            .iter()
-            .enumerate()
-            .fold(columns, |columns, (i, name)| {
-                columns.cell(*name, move |point| {
-                    throughput(point.locks[i].acquisitions_per_s)
-                })
-            });
+        let columns = (names.iter().enumerate()).fold(columns, |columns, (i, name)| {
+            let made = move |point: &&Point| throughput(point.locks[i].acquisitions_per_s);
+            columns.cell(*name, made)
+        });
         let others = names.iter().enumerate().skip(1);
         let columns = others.fold(columns, |columns, (i, name)| {
             let compared = columns.cell(format!("{name}/{}", names[0]), move |point| {

@@ -8,7 +8,6 @@ use host::region::RegionError;
 use serde::Serialize;
 use std::mem::offset_of;
 
-/// What one thread has counted so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Count(Vec<u64>);
 

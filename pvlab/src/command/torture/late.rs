@@ -4,7 +4,6 @@ use super::count::{Count, waiting_since};
 use crate::session::{Run, RunError};
 use abi::Counter;
 
-/// Whom to forgive.
 pub(crate) struct Lateness {
     vcpus: Vec<Waiter>,
 }

@@ -64,7 +64,6 @@ fn line(at_s: f64, what: &str, tally: &Tally, legacy: bool) -> String {
     line.trim_end().to_owned()
 }
 
-/// The verdict.
 pub(crate) const fn end(failed: bool) -> &'static str {
     match failed {
         true => "End of test: FAILURE",

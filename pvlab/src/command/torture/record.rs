@@ -110,7 +110,6 @@ impl Scenario {
         }
     }
 
-    /// The other threads.
     pub(crate) fn writers(&self) -> usize {
         self.vcpus().saturating_sub(self.readers())
     }

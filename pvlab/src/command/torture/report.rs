@@ -11,7 +11,6 @@ use crate::scenario::{Scenario, SlowPath};
 use serde::Serialize;
 use std::time::Duration;
 
-/// Threads named one by one.
 const SHOWN: usize = 20;
 
 #[derive(Debug, Serialize)]
@@ -68,10 +67,10 @@ impl TortureReport {
             Format::Json => to_json(self),
             Format::Csv | Format::Table | Format::Markdown => {
                 let lines = |lines| render(&[Block::Lines(lines)], format);
-                let shown = from_start.then(|| lines(self.shown())).unwrap_or_default();
+                let shown = if from_start { self.shown() } else { Vec::new() };
                 let verdict = self.verdict.map(|_| lines::end(!self.failures.is_empty()));
                 let verdict = verdict.map(|line| format!("{line}\n")).unwrap_or_default();
-                format!("{shown}{verdict}\n{}", lines(self.own()))
+                format!("{}{verdict}\n{}", lines(shown), lines(self.own()))
             }
         }
     }

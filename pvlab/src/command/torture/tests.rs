@@ -22,17 +22,15 @@ fn defaults_are_those_of_locktorture() {
     let scenario = request.scenario;
     assert_eq!(work(&scenario), (8, Mix::Readers(0)));
     assert_eq!(scenario.length, Length::Duration(Duration::from_secs(30)));
-    assert_eq!(
-        how,
-        Torture {
-            long_hold: Duration::from_millis(100),
-            nested_locks: 0,
-            acquire_limit: Duration::ZERO,
-            stutter: Duration::from_secs(5),
-            shuffle_interval: Duration::from_secs(3),
-            writer_fifo: false,
-        }
-    );
+    let of_locktorture = Torture {
+        long_hold: Duration::from_millis(100),
+        nested_locks: 0,
+        acquire_limit: Duration::ZERO,
+        stutter: Duration::from_secs(5),
+        shuffle_interval: Duration::from_secs(3),
+        writer_fifo: false,
+    };
+    assert_eq!(how, of_locktorture);
     let scenario = ask("--lock rwlock --cpus 0-3").unwrap().0.scenario;
     assert_eq!(work(&scenario), (8, Mix::Readers(4)));
 }

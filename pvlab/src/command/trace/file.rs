@@ -1,9 +1,10 @@
 //! Where a trace goes, and what becomes of it when it cannot go there.
 
+use super::accountant;
 use super::args::{TraceArgs, TraceFormatArg};
 use crate::options::{CliError, complain};
 use crate::publish::{Draft, Target, in_place, places};
-use crate::trace::account::{Account, Accountant};
+use crate::trace::account::Account;
 use crate::trace::batch::Batched;
 use crate::trace::header::{End, Header, Sizes};
 use crate::trace::sink::{self, Format, Sink, WriteError};
@@ -22,20 +23,17 @@ pub(crate) struct TraceLost {
     kept: String,
 }
 
-/// Where a trace is to go, and as what.
 pub(crate) struct Destination {
     target: Target,
     format: Format,
 }
 
-/// A trace file being written.
 struct Open {
     sink: Box<dyn Sink>,
     /// What is to become the file; none for a stream.
     draft: Option<Draft>,
 }
 
-/// What came of merging and writing.
 pub(crate) struct Written {
     pub(crate) account: Account,
     pub(crate) merged: Merged,
@@ -122,10 +120,10 @@ fn draft(path: &Path, format: Format, header: &Header) -> Result<Open, WriteErro
 /// file is: there is an account in any case, and the trace is kept elsewhere.
 pub(crate) fn write_out(
     collector: &mut Collector,
-    mut accountant: Accountant,
     header: &Header,
     destination: Option<&Destination>,
 ) -> Result<Written, CollectError> {
+    let mut accountant = accountant(header);
     let (sink, draft, refused) = match destination.map(|destination| destination.open(header)) {
         None => (None, None, None),
         Some(Ok(Open { sink, draft })) => (Some(sink), draft, None),

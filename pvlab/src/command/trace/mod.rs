@@ -86,12 +86,7 @@ fn record(args: &TraceArgs) -> Result<u8, CliError> {
         merged,
         end,
         lost,
-    } = write_out(
-        &mut collector,
-        accountant(&header),
-        &header,
-        destination.as_ref(),
-    )?;
+    } = write_out(&mut collector, &header, destination.as_ref())?;
     drop(progress);
     let unread = trace_on_stdout && end.is_none() && lost.is_none();
     if unread || ending::has_reader_left() {

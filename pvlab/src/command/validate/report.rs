@@ -33,13 +33,11 @@ impl Report for ValidateReport {
 
     fn blocks(&self, _: Format) -> Vec<Block> {
         let near = self.cells.iter().filter(|cell| cell.is_near()).count();
+        let same =
+            "the same with as many vCPUs and CPUs; figures in the columns so marked are simulated";
         let lines = vec![
             self.first_line.clone(),
-            format!(
-                "simulated: {}, the same with as many vCPUs and CPUs; figures in the columns so marked are \
-                 simulated",
-                self.simulated_machine
-            ),
+            format!("simulated: {}, {same}", self.simulated_machine),
             format!("rounds: {} on either machine", self.rounds),
             format!(
                 "near enough: {near} of {} cells (throughput within the factor given; halts and kicks, where \
@@ -47,10 +45,9 @@ impl Report for ValidateReport {
                 self.cells.len()
             ),
         ];
-        let table = columns().table(
-            "Acquisitions, halts and kicks per second of all vCPUs together (medians over the rounds; 95 % interval)",
-            &self.cells,
-        );
+        let title = "Acquisitions, halts and kicks per second of all vCPUs together (medians over \
+                     the rounds; 95 % interval)";
+        let table = columns().table(title, &self.cells);
         vec![
             Block::Lines(lines),
             Block::Table(table),

@@ -121,12 +121,10 @@ mod tests {
         let json = serde_json::to_value(&cell).unwrap();
         assert!(json["ratio"].is_null() && !cell.throughput_is_near);
         assert!(json["real"]["acquisitions_per_s"].is_null());
-        assert_eq!(
-            json["simulated"]["interval"],
-            serde_json::json!([null, 100.0])
-        );
-        assert_eq!(json["simulated"]["interval_is"]["method"], "range");
-        assert_eq!(json["simulated"]["interval_is"]["n"], 3);
+        let simulated = &json["simulated"];
+        assert_eq!(simulated["interval"], serde_json::json!([null, 100.0]));
+        assert_eq!(simulated["interval_is"]["method"], "range");
+        assert_eq!(simulated["interval_is"]["n"], 3);
     }
 
     #[test]

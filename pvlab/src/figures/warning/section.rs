@@ -55,8 +55,8 @@ pub(crate) fn not_as_asked(scenario: &Scenario, summary: &Summary) -> Vec<(&'sta
         && off(work.outside.ns(), achieved, no_matter).is_some()
     {
         let text = format!(
-            "asked for {} between two critical sections, achieved {}: figures are noted there too, and take \
-             that long if CPUs are busy",
+            "asked for {} between two critical sections, achieved {}: figures are noted there too, \
+             and take that long if CPUs are busy",
             time(work.outside.ns()),
             time(achieved)
         );

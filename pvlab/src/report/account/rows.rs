@@ -56,15 +56,11 @@ fn columns<'a>() -> Columns<'a, Row<'a>> {
         .value("tried", |row| row.tally.tried)
         .value("wait_ns", |row| row.tally.wait_ns)
         .cell("wait (ms)", |row| millis(row.tally.wait_ns));
-    let first = CAUSES
-        .iter()
-        .fold(first, |columns, &(part, [_, title, _])| {
-            columns
-                .value(format!("{}_ns", part.name()), move |row| {
-                    row.tally.parts_ns[part]
-                })
-                .cell(title, move |row| or_dash(row.tally.share(part), percent))
-        });
+    let first = (CAUSES.iter()).fold(first, |columns, &(part, [_, title, _])| {
+        let name = format!("{}_ns", part.name());
+        let columns = columns.value(name, move |row| row.tally.parts_ns[part]);
+        columns.cell(title, move |row| or_dash(row.tally.share(part), percent))
+    });
     first
         .value("unfinished", |row| row.tally.unfinished)
         .value("unfinished_wait_ns", |row| row.tally.unfinished_wait_ns)

@@ -5,7 +5,6 @@ use crate::human::nanos;
 use crate::report::Format;
 use crate::trace::account::{Episode, EpisodeKind, Tally};
 
-/// Columns of a line of text.
 const WIDTH: usize = 98;
 
 /// The stories, worst first, with a line that introduces them. Text is wrapped.
@@ -19,10 +18,9 @@ pub(crate) fn stories(tally: &Tally, format: Format) -> Vec<String> {
     )];
     for (number, stall) in (1..).zip(&tally.stalls) {
         let story = story(stall);
-        if format == Format::Table {
-            lines.extend(wrapped(&format!("{number:>2}. "), &story));
-        } else {
-            lines.push(story);
+        match format {
+            Format::Table => lines.extend(wrapped(&format!("{number:>2}. "), &story)),
+            _ => lines.push(story),
         }
     }
     lines
@@ -81,12 +79,10 @@ fn wrapped(label: &str, text: &str) -> Vec<String> {
         if let Some(line) = lines.last_mut()
             && line.len() + 1 + word.len() <= WIDTH
         {
-            if fresh {
-                *line = format!("{line:<indent$}{word}");
-            } else {
-                *line += " ";
-                *line += word;
-            }
+            *line = match fresh {
+                true => format!("{line:<indent$}{word}"),
+                false => format!("{line} {word}"),
+            };
         } else {
             lines.push(format!("{:indent$}{word}", ""));
         }

@@ -39,23 +39,20 @@ pub(crate) fn headline(account: &Account, vm: &VmAccount) -> Vec<String> {
     let notes = notes.into_iter().filter(|(n, _)| *n > 0);
     lines.extend(notes.map(|(n, text)| format!("{} {text}", count(n))));
     if vm.vcpus_without_switches > 0 {
+        let vcpus = plural(vm.vcpus_without_switches, "vCPU");
+        let taken = "taken to be on a CPU unless halted";
         lines.push(format!(
-            "warning: no switches were seen of {}: taken to be on a CPU unless halted",
-            plural(vm.vcpus_without_switches, "vCPU"),
+            "warning: no switches were seen of {vcpus}: {taken}"
         ));
     }
     if total.overlaps > 0 {
-        lines.push(format!(
-            "warning: {} acquisitions began before the release of the one before was seen",
-            count(total.overlaps)
-        ));
+        let what = "acquisitions began before the release of the one before was seen";
+        lines.push(format!("warning: {} {what}", count(total.overlaps)));
     }
     if total.sum_violations > 0 {
-        lines.push(format!(
-            "WRONG: the parts of {} acquisitions do not add up to their wait, by up to {}",
-            count(total.sum_violations),
-            nanos(total.worst_violation_ns)
-        ));
+        let (n, worst) = (count(total.sum_violations), nanos(total.worst_violation_ns));
+        let what = "acquisitions do not add up to their wait, by up to";
+        lines.push(format!("WRONG: the parts of {n} {what} {worst}"));
     }
     lines
 }
@@ -97,19 +94,14 @@ pub(crate) fn episodes(total: &Tally) -> Option<Table> {
         .cell("episodes", |(_, all)| count(all.count))
         .cell("rate", |(_, all)| rate(all.per_s))
         .cell("in all (ms)", |(_, all)| millis(all.total_ns))
-        .cell("mean", |(_, all)| {
-            time(all.total_ns as f64 / all.count as f64)
-        })
+        .cell("mean", |(_, of)| time(of.total_ns as f64 / of.count as f64))
         .cell("longest", |(_, all)| {
             or_dash(all.longest.first(), |e| nanos(e.duration_ns))
         });
-    Some(columns.table(
-        "Episodes in which others waited for one vCPU that did not run",
-        kinds(total),
-    ))
+    let title = "Episodes in which others waited for one vCPU that did not run";
+    Some(columns.table(title, kinds(total)))
 }
 
-/// The longest episodes.
 pub(crate) fn longest(total: &Tally) -> Option<Table> {
     kinds(total).next()?;
     let rows = kinds(total).flat_map(|(what, all)| {
@@ -143,12 +135,9 @@ pub(crate) fn halts(total: &Tally) -> Vec<String> {
         ));
     }
     if total.yields > 0 {
-        lines.push(format!(
-            "yields: {}; futile: {} ({})",
-            count(total.yields),
-            count(total.futile_yields),
-            share(total.futile_yields, total.yields)
-        ));
+        let of_all = share(total.futile_yields, total.yields);
+        let (all, futile) = (count(total.yields), count(total.futile_yields));
+        lines.push(format!("yields: {all}; futile: {futile} ({of_all})"));
     }
     let is = &total.injected;
     let holder = ("holder", is.holder, is.holder_ns, is.holder_found_ns);

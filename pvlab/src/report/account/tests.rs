@@ -51,12 +51,9 @@ fn stalled() -> Account {
 }
 
 fn accountant(lock: LockKind, vcpus: usize, locks: usize) -> Accountant {
-    let lock = lock.into();
+    let (lock, simulated) = (lock.into(), false);
     let vms = vec![VmSetup { lock, vcpus, locks }];
-    Accountant::new(&Setup {
-        simulated: false,
-        vms,
-    })
+    Accountant::new(&Setup { vms, simulated })
 }
 
 fn empty() -> Account {
@@ -72,17 +69,15 @@ fn stalls_are_told_in_a_sentence() {
     let account = stalled();
     let stalls = account.vms[0].total.stalls.iter();
     let stories: Vec<_> = stalls.map(stories::story).collect();
-    assert_eq!(
-        stories,
-        [
-            "at 1.234567 s vCPU 3 held lock 0 and was off its CPU for 11.9 ms; vCPUs 0-1, 4-7 waited, \
-             71.4 ms in all",
-            "at 1.246617 s lock 1 was free, but vCPU 3, next in line, was off its CPU for 1.00 ms, \
-             950 us of it missed by others; vCPU 2 waited, 950 us in all",
-            "at 1.246467 s lock 0 was free, but vCPU 0, next in line, was up only 30.0 us after its \
-             kick; vCPUs 1, 4-7 waited, 150 us in all",
-        ]
-    );
+    let told = [
+        "at 1.234567 s vCPU 3 held lock 0 and was off its CPU for 11.9 ms; vCPUs 0-1, 4-7 waited, \
+         71.4 ms in all",
+        "at 1.246617 s lock 1 was free, but vCPU 3, next in line, was off its CPU for 1.00 ms, \
+         950 us of it missed by others; vCPU 2 waited, 950 us in all",
+        "at 1.246467 s lock 0 was free, but vCPU 0, next in line, was up only 30.0 us after its \
+         kick; vCPUs 1, 4-7 waited, 150 us in all",
+    ];
+    assert_eq!(stories, told);
 }
 
 #[test]
@@ -152,10 +147,8 @@ fn json_is_exact() {
     let total = &json["vms"][0]["total"];
     assert_eq!(total["number"], Value::Null);
     assert_eq!(total["parts_ns"]["holder_preempted"], 71_400_000);
-    assert_eq!(
-        total["per_acquisition_ns"]["holder_preempted"],
-        23_800_000.0
-    );
+    let mean_ns = &total["per_acquisition_ns"]["holder_preempted"];
+    assert_eq!(*mean_ns, 23_800_000.0);
     assert_eq!(total["lhp"]["count"], 1);
     assert_eq!(total["lhp"]["longest"][0]["at_ns"], 1_234_567_000);
     assert_eq!(total["stalls"][0]["kind"], "lhp");

@@ -19,7 +19,6 @@ pub(super) struct Missed {
     pub(super) vcpu: u16,
 }
 
-/// An episode that goes on.
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) missed: Missed,
@@ -73,7 +72,6 @@ impl Lock {
         self.waiters.len() as u64
     }
 
-    /// Begins an episode.
     pub(super) fn miss(&mut self, missed: Missed, at: u64, off_since: u64, waited: u64) {
         self.episode = Some(Open {
             missed,

@@ -72,14 +72,12 @@ pub struct Setup {
     pub simulated: bool,
 }
 
-/// A VM of a trace.
+/// A VM of a trace: its lock algorithm, and its numbers of vCPUs and locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "told above")]
 pub struct VmSetup {
-    /// Its lock algorithm.
     pub lock: Kind,
-    /// Number of vCPUs.
     pub vcpus: usize,
-    /// Number of locks.
     pub locks: usize,
 }
 

@@ -9,7 +9,6 @@
 
 const NOBODY: u16 = u16::MAX;
 
-/// The waiter that is next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Vcpu(u16),
@@ -29,7 +28,6 @@ pub(super) enum Ahead {
     Unknown,
 }
 
-/// The order of a lock's waiters.
 #[derive(Debug, Default)]
 pub(super) struct Order {
     pending: Option<u16>,
@@ -100,7 +98,6 @@ impl Order {
         usize::from(ticket) & (self.tickets.len() - 1)
     }
 
-    /// The one behind `vcpu`.
     fn successor(&mut self, vcpu: u16) -> &mut u16 {
         let number = usize::from(vcpu);
         if number >= self.successors.len() {
@@ -109,7 +106,6 @@ impl Order {
         &mut self.successors[number]
     }
 
-    /// `vcpu` has queued.
     pub(super) fn queued(&mut self, vcpu: u16, ahead: Ahead) {
         self.unplaced.retain(|&unplaced| unplaced != vcpu);
         match ahead {

@@ -5,7 +5,6 @@ use super::result::{Part, Parts};
 use crate::trace::What;
 use abi::{HostStep, SwitchKind};
 
-/// How far an acquisition is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Stage {
     #[default]
@@ -27,7 +26,6 @@ pub(super) enum Standing {
     Head,
 }
 
-/// An acquisition in progress.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Acquisition {
     pub(super) lock: u16,
@@ -75,15 +73,12 @@ impl Acquisition {
     }
 }
 
-/// A halt that goes on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Halt {
     pub(super) lock: u16,
-    /// When it was kicked.
     pub(super) kicked: Option<u64>,
 }
 
-/// Where a vCPU is.
 #[derive(Clone, Copy, Debug)]
 struct Presence {
     on_cpu: bool,
@@ -116,7 +111,6 @@ impl Presence {
     }
 }
 
-/// What the events so far tell of a vCPU.
 #[derive(Debug)]
 pub(super) struct VcpuTracker {
     presence: Presence,
@@ -191,7 +185,6 @@ impl VcpuTracker {
         after.runs() != self.runs() || after.injected != self.injected()
     }
 
-    /// Takes in a host event.
     pub(super) fn apply(&mut self, what: &What, now: u64) {
         let ran = self.runs();
         self.presence = self.presence.after(what);

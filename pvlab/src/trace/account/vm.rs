@@ -10,7 +10,6 @@ use super::vcpu::{Acquisition, VcpuTracker};
 use crate::trace::{Event, What};
 use abi::HostStep;
 
-/// What the events so far tell of a VM.
 #[derive(Debug)]
 pub(super) struct VmTracker {
     kind: &'static str,

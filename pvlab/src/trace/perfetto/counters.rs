@@ -7,11 +7,9 @@ use super::tracks::Tracks;
 const BIN_NS: u64 = 10_000_000;
 const SECOND_NS: u128 = 1_000_000_000;
 
-/// A VM's counters.
 pub(super) struct Counters {
     queue_track: u64,
     throughput_track: u64,
-    /// Waiters now.
     waiters: u64,
     /// Number of the bin, and acquisitions in it.
     bin: u64,

@@ -13,7 +13,6 @@ pub(super) struct Cpus {
 
 #[derive(Clone, Default)]
 struct Cpu {
-    /// It has a track.
     described: bool,
     /// Time of the last change.
     last: u64,

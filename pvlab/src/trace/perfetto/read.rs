@@ -171,13 +171,11 @@ fn begins_as_ours(bytes: &[u8]) -> bool {
 
 /// The first event name in a packet.
 fn schema(packet: &[u8]) -> Result<Option<&str>, NoMessage> {
-    let Some(names) = find(packet, packet::INTERNED_DATA)? else {
-        return Ok(None);
-    };
-    let Some(name) = find(names, interned::EVENT_NAMES)? else {
-        return Ok(None);
-    };
-    Ok(find(name, interned::NAME)?.and_then(|name| std::str::from_utf8(name).ok()))
+    let mut found = Some(packet);
+    for field in [packet::INTERNED_DATA, interned::EVENT_NAMES, interned::NAME] {
+        found = found.map_or(Ok(None), |message| find(message, field))?;
+    }
+    Ok(found.and_then(|name| std::str::from_utf8(name).ok()))
 }
 
 /// The first field of bytes with that number.

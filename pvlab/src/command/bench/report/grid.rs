@@ -12,7 +12,6 @@
 use super::times;
 use crate::report::{Block, Columns};
 
-/// The first column's header.
 const THREADS: &str = "# of Threads";
 /// Where the first column begins, where its numbers end, and where figures begin.
 const MARGIN: usize = 3;
@@ -91,7 +90,6 @@ impl Grid {
         trimmed(lines)
     }
 
-    /// As a part of a report in Markdown.
     pub(crate) fn block(&self) -> Block {
         let mut columns = Columns::new();
         let named = self.rows.iter().any(|row| row.name.is_some());

@@ -52,13 +52,10 @@ impl BenchReport {
             }
             Format::Table => {
                 let lines = |lines| render(&[Block::Lines(lines)], format);
-                let parts = [
-                    lines(notes::head(&self.context, result)),
-                    tables::text(result),
-                    lines(notes::foot(result)),
-                ];
-                let parts = parts.into_iter().filter(|part| !part.is_empty());
-                parts.collect::<Vec<_>>().join("\n")
+                let (head, foot) = (notes::head(&self.context, result), notes::foot(result));
+                let mut parts = vec![lines(head), tables::text(result), lines(foot)];
+                parts.retain(|part| !part.is_empty());
+                parts.join("\n")
             }
         }
     }
@@ -84,7 +81,6 @@ impl BenchReport {
     }
 }
 
-/// A row for each cell.
 fn csv(result: &BenchResult) -> String {
     type Row<'a> = (&'a CellResult, Option<&'a Figure>);
     let rows = result.cells.iter().map(|cell| (cell, cell.figures.first()));

@@ -75,11 +75,8 @@ pub(crate) fn foot(result: &BenchResult) -> Vec<String> {
         cells.flat_map(|cell| cell.runs.iter().map(move |run| (cell, run)))
     };
     let absences = warnings_of_repeats(runs().map(|(_, run)| (run.repeated, &*run.without_cpu)));
-    lines.extend(
-        absences
-            .iter()
-            .map(|warning| format!("warning: {}", warning.text)),
-    );
+    let absences = absences.iter().map(|warning| &warning.text);
+    lines.extend(absences.map(|text| format!("warning: {text}")));
     if result.ended != Ended::Complete {
         let done = runs().count();
         let all = plan.order(0).len() * plan.rounds;

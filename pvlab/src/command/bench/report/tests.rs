@@ -230,10 +230,8 @@ fn runs_without_an_operation_have_no_figures() {
     assert!(text.contains("none"), "{text}");
     let csv = super::csv(&result);
     for bad in ["NaN", "inf", "0.00"] {
-        assert!(
-            !text.contains(bad) && !csv.contains(bad),
-            "{bad}: {text}{csv}"
-        );
+        assert!(!text.contains(bad), "{bad}: {text}");
+        assert!(!csv.contains(bad), "{bad}: {csv}");
     }
     let notes = super::notes::foot(&result);
     let idle = "no operation at all in 2 runs";

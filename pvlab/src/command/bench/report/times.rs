@@ -54,15 +54,11 @@ mod tests {
     #[test]
     fn text_is_that_of_the_mail() {
         let (mutex, rwsem) = (Some("mutex"), Some("rwsem/1:1"));
+        let two = (rwsem, 2, "2915 2621 2764");
+        let before = vec![two, (rwsem, 10, "14562 14561 14770")];
         let grids = [
             ("", vec![(mutex, 2, "530.7 406.0 472.7")]),
-            (
-                "Before patch",
-                vec![
-                    (rwsem, 2, "2915 2621 2764"),
-                    (rwsem, 10, "14562 14561 14770"),
-                ],
-            ),
+            ("Before patch", before),
             ("% Change", vec![(rwsem, 2, "-93.5% -91.9% -88.7%")]),
         ]
         .map(|(title, rows)| grid(title, &[("load", "1 5 10")], &rows));

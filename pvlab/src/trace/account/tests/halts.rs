@@ -86,9 +86,8 @@ fn a_releaser_preempted_before_its_kick_still_keeps_the_lock() {
     let tally = Script::new(PvQSpinLock, 2, timeline).tally(2_000_000);
     // Not believed to be free after 20 us.
     // hand over: 20,000 + 20.
-    tally.assert_parts(
-        "holder_running 100, holder_preempted 980000, kick_to_run 80, hand_over 20020",
-    );
+    let parts = "holder_running 100, holder_preempted 980000, kick_to_run 80, hand_over 20020";
+    tally.assert_parts(parts);
     assert_eq!((tally.lhp.count, tally.lhp.total_ns), (1, 980_000));
     assert_eq!(tally.holder_off_ns, 980_000);
     let episode = &tally.lhp.longest[0];

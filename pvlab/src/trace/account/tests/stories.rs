@@ -12,20 +12,18 @@ fn an_lhp_episode_begins_when_someone_waits_and_ends_when_the_holder_runs() {
         1000 v1 pending release; 1000 v0 queue
     ";
     let tally = Script::new(QSpinLock, 4, timeline).tally(2000);
-    assert_eq!(
-        tally.stalls,
-        [Episode {
-            kind: EpisodeKind::Lhp,
-            lock: 0,
-            vcpu: 3,
-            at_ns: 300,
-            duration_ns: 600,
-            off_ns: 800,
-            waiters: 2,
-            who: vec![0, 1],
-            waited_ns: 600 + 400,
-        }]
-    );
+    let stall = Episode {
+        kind: EpisodeKind::Lhp,
+        lock: 0,
+        vcpu: 3,
+        at_ns: 300,
+        duration_ns: 600,
+        off_ns: 800,
+        waiters: 2,
+        who: vec![0, 1],
+        waited_ns: 600 + 400,
+    };
+    assert_eq!(tally.stalls, [stall]);
     assert_eq!((tally.lhp.count, tally.lhp.total_ns), (1, 600));
     assert_eq!(tally.lhp.longest, tally.stalls);
     assert!((tally.lhp.per_s - 1e9 / 2000.0).abs() < 1e-6);
@@ -41,20 +39,18 @@ fn an_lwp_episode_needs_others_that_wait_and_does_not_count_the_absent_one() {
         300 v2 start behind=1; 1100 v1 on queue; 1200 v1 release; 1200 v2 head queue
     ";
     let tally = Script::new(QSpinLock, 3, timeline).tally(2000);
-    assert_eq!(
-        tally.lwp.longest,
-        [Episode {
-            kind: EpisodeKind::Lwp,
-            lock: 0,
-            vcpu: 1,
-            at_ns: 300,
-            duration_ns: 800,
-            off_ns: 1050,
-            waiters: 1,
-            who: vec![2],
-            waited_ns: 800,
-        }]
-    );
+    let stall = Episode {
+        kind: EpisodeKind::Lwp,
+        lock: 0,
+        vcpu: 1,
+        at_ns: 300,
+        duration_ns: 800,
+        off_ns: 1050,
+        waiters: 1,
+        who: vec![2],
+        waited_ns: 800,
+    };
+    assert_eq!(tally.lwp.longest, [stall]);
     assert_eq!(tally.lhp.count, 0);
 }
 
