@@ -109,6 +109,7 @@ pub use raw::{Downgrade, KillableRw, RawLock, RawRwLock, WaitLock, WriteSide};
 pub use registry::*;
 pub use rwlock::RawUnfairRwLock;
 pub use sleep::mutex::RawSleepMutex;
+pub use sleep::mutex_316::RawSleepMutex316;
 pub use sleep::rwsem::RawRwSem;
 pub use sleep::rwsem_xadd::RawRwSemXadd;
 pub use tas::RawTas;

@@ -21,8 +21,8 @@ use super::choice::Choice;
 use super::subject::{self, Subject, Visitor};
 use super::{alone, current_phase, start_and};
 use crate::machine::VcpuAreaExt as _;
-use crate::{Machine, machine};
-use abi::{Counter, LockSlot, Params, VcpuArea, VcpuState, phase};
+use crate::{Machine, machine, work};
+use abi::{Counter, LockSlot, Params, VcpuArea, VcpuState, flags, phase};
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -38,6 +38,9 @@ const SLEEP_TURNS: u64 = 1 << 20;
 const JIFFY_NS: u32 = 4_000_000;
 /// A vCPU that is to lose its CPU gives it up for this long, ns: as short as the host can.
 const PREEMPT_NS: u32 = 1;
+
+/// Threads begin within so long of each other, ns, times their number.
+const START_NS: u64 = 1_000;
 
 /// Runs the workload on this vCPU with the lock named in `params`.
 pub(super) fn run<M: Machine>(vcpu: &'static VcpuArea, params: &'static Params) {
@@ -91,6 +94,9 @@ impl<M: Machine> Torture<M> {
             .min(MOST_NESTED as u64)
             .min(params.locks - 1);
         start_and::<M>(vcpu, || alone::calibrate_turn::<M>(vcpu, self.params));
+        // Threads are created one after the other, writers and readers in turn: all at once would enter a queue
+        // in the order of their numbers, which it then keeps.
+        work::roughly::<M>(self.choice.below(START_NS * params.vcpus));
 
         let mut longest = 0;
         while current_phase(vcpu) != phase::STOP {
@@ -126,6 +132,10 @@ impl<M: Machine> Torture<M> {
         longest: &mut u64,
     ) {
         let vcpu = self.vcpu;
+        let masks = self.params.flags & flags::IRQS_OFF != 0;
+        if masks {
+            M::mask_interrupts(true);
+        }
         let asked = M::now();
         vcpu.wait_since.store(asked, Relaxed);
         let held = self.acquire::<S>(slot, reader);
@@ -148,6 +158,9 @@ impl<M: Machine> Torture<M> {
             Hold::Preempted => M::hold_off(PREEMPT_NS),
         }
         self.release::<S>(slot, held, reader);
+        if masks {
+            M::mask_interrupts(false);
+        }
     }
 
     #[inline(never)]
@@ -189,12 +202,8 @@ impl<M: Machine> Torture<M> {
 
     /// Lets `ns` pass, on this CPU or off it.
     fn delay(&self, ns: u64) {
-        if ns == 0 {
-            return;
-        }
-        let (since, ticks) = (M::now(), M::ticks(ns));
-        while M::now().saturating_sub(since) < ticks && current_phase(self.vcpu) != phase::STOP {
-            M::relax();
+        if ns > 0 {
+            M::delay(ns, || current_phase(self.vcpu) != phase::STOP);
         }
     }
 

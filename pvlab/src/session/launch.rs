@@ -120,6 +120,7 @@ fn torture_params(torture: Torture, params: Params) -> Params {
         long_hold_ns: whole_ns(torture.long_hold),
         nested_locks: torture.nested_locks as u64,
         acquire_limit_ns: whole_ns(torture.acquire_limit),
+        flags: params.flags | if torture.irqs_off { flags::IRQS_OFF } else { 0 },
         ..params
     }
 }

@@ -49,15 +49,33 @@ use crate::trace::{How, TraceEvent};
 use crate::traced::{Held, Traced};
 use crate::{LockEvent, Platform, RawLock, RawQSpinLock};
 use core::fmt;
+use core::marker::PhantomData;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+/// How those that have been woken get on.
+pub trait Age: 'static {
+    /// The first waiter, once woken in vain, spins and demands the lock.
+    const HANDOFF: bool;
+}
+
+/// Linux 4.10 and later.
+pub struct Handoff;
+
+impl Age for Handoff {
+    const HANDOFF: bool = true;
+}
+
 /// The mutex, with `W` as wait lock; see the [module](self) documentation.
+pub type RawSleepMutex<P, W = RawQSpinLock<Within<P>>> = SleepMutex<P, Handoff, W>;
+
+/// The mutex as it was at that age, with `W` as wait lock.
 #[repr(C)]
-pub struct RawSleepMutex<P: Platform, W = RawQSpinLock<Within<P>>> {
+pub struct SleepMutex<P: Platform, A, W> {
     owner: P::U32,
     osq: Osq<P>,
     list: WaitList<P>,
     wait: W,
+    age: PhantomData<fn() -> A>,
 }
 
 /// Somebody is in the wait list.
@@ -78,7 +96,7 @@ const fn owned(name: u32) -> u32 {
     name << OWNER_SHIFT
 }
 
-impl<P: Platform, W: RawLock> RawSleepMutex<P, W> {
+impl<P: Platform, A: Age, W: RawLock> SleepMutex<P, A, W> {
     /// (0,f) -> (me,f), or picks up. Otherwise sets `handoff` if `demand`, and returns the word.
     fn try_take(&self, demand: bool) -> Result<(), u32> {
         let me = me::<P>();
@@ -146,7 +164,7 @@ impl<P: Platform, W: RawLock> RawSleepMutex<P, W> {
             waiter::<P>(me).granted.store(ASLEEP, Relaxed);
             self.wait.unlock();
             sleep::<P, _>(self, LockEvent::MutexSleep, true);
-            let taken = self.list.first() == me && self.wait_as_first();
+            let taken = A::HANDOFF && self.list.first() == me && self.wait_as_first();
             self.wait.lock();
             if taken {
                 break;
@@ -196,7 +214,7 @@ impl<P: Platform, W: RawLock> RawSleepMutex<P, W> {
     }
 }
 
-impl<P: Platform, W: RawLock> Traced for RawSleepMutex<P, W> {
+impl<P: Platform, A: Age, W: RawLock> Traced for SleepMutex<P, A, W> {
     type Platform = P;
     type Seen = ();
 
@@ -248,7 +266,10 @@ impl<P: Platform, W: RawLock> Traced for RawSleepMutex<P, W> {
     }
 }
 
-zeroed!(RawSleepMutex[over W]: owner: U32; osq: Osq<P>, list: WaitList<P>);
+zeroed!(
+    SleepMutex[type A: Age][over W]: owner: U32;
+    osq: Osq<P>, list: WaitList<P>, age: PhantomData<fn() -> A>
+);
 
 pub(crate) fn describe(state: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let word = low(state);

@@ -22,7 +22,7 @@ struct Words {
 
 impl Words {
     fn of(words: &[u32], kind: LockKind) -> Self {
-        let (state, rest) = words.split_at(if kind == LockKind::Mutex { 1 } else { 3 });
+        let (state, rest) = words.split_at(if is_mutex(kind) { 1 } else { 3 });
         Self {
             state: state.to_vec(),
             osq: rest[0],
@@ -71,6 +71,10 @@ impl Users {
     }
 }
 
+fn is_mutex(kind: LockKind) -> bool {
+    matches!(kind, LockKind::Mutex | LockKind::Mutex316)
+}
+
 /// Returns how many readers are inside.
 pub(crate) fn check(
     machine: &Machine,
@@ -92,14 +96,14 @@ pub(crate) fn check(
         vec![]
     };
     match kind {
-        LockKind::Mutex => mutex(&words, &users, settled)?,
+        LockKind::Mutex | LockKind::Mutex316 => mutex(&words, &users, settled)?,
         LockKind::Rwsem => rwsem(&words, &users, settled)?,
         _ => xadd(&words, &users)?,
     }
     sleepers(machine, &users, &list, settled)?;
     if machine.vcpus.iter().all(|vcpu| vcpu.done.get()) {
         // The owner of a reader-writer lock is a hint, and may stay.
-        let count = if kind == LockKind::Mutex {
+        let count = if is_mutex(kind) {
             words.state[0].into()
         } else {
             words.count()

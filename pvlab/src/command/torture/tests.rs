@@ -31,6 +31,7 @@ fn defaults_are_those_of_locktorture() {
             stutter: Duration::from_secs(5),
             shuffle_interval: Duration::from_secs(3),
             writer_fifo: false,
+            irqs_off: false,
         }
     );
     let scenario = ask("--lock rwlock --cpus 0-3").unwrap().0.scenario;
