@@ -108,7 +108,7 @@ pub use qspinlock::{RawPvNext, RawPvQSpinLock, RawQSpinLock, form};
 pub use raw::{Downgrade, KillableRw, RawLock, RawRwLock, WaitLock, WriteSide};
 pub use registry::*;
 pub use rwlock::RawUnfairRwLock;
-pub use sleep::mutex::RawSleepMutex;
+pub use sleep::mutex::{RawPiMutex, RawSleepMutex};
 pub use sleep::mutex_316::RawSleepMutex316;
 pub use sleep::rwsem::RawRwSem;
 pub use sleep::rwsem_xadd::RawRwSemXadd;

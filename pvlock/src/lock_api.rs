@@ -105,6 +105,7 @@ macro_rules! raw_rwlock {
 raw_mutex! {
     crate::RawSleepMutex<P, W>, wait W;
     crate::RawSleepMutex316<P, W>, wait W;
+    crate::RawPiMutex<P, W>, wait W;
 }
 raw_rwlock! {
     [] crate::RawQRwLock<P, W>, wait W;

@@ -335,10 +335,15 @@ macro_rules! each_lock {
                 $crate::sleep::mutex::describe, SLEEPS,
                 "spin while the owner runs, then sleep; the first one is handed the lock if it is overtaken", "all that spin, if it is the holder, unless that can be known"
             }
-            /// mutex as it was before Linux 4.10: one that is woken in vain sleeps again
+            /// mutex as it was until Linux 4.9: one that is woken in vain sleeps again
             Mutex316 = 48, "mutex-3.16", spin over $crate::RawSleepMutex316<P> {
-                $crate::sleep::mutex::describe, SLEEPS,
+                $crate::sleep::mutex_316::describe, SLEEPS,
                 "as `mutex`, without a hand-over: one that sleeps may be overtaken for ever", "as `mutex`"
+            }
+            /// sleeping lock that is handed to the first waiter at each release, as FUTEX_LOCK_PI's
+            PiMutex = 49, "pi-mutex", spin over $crate::RawPiMutex<P> {
+                $crate::sleep::mutex::describe, SLEEPS,
+                "sleep, and are handed the lock in order", "all, also if it is the next waiter"
             }
             /// sleeping reader-writer lock of Linux 5.3 and later: hand-over, stealing readers, bounded spinning
             Rwsem = 41, "rwsem", sem over $crate::sleep::rwsem::RawRwSem<P> {

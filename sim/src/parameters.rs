@@ -110,6 +110,9 @@ parameters! {
     read_busy_ns: Ns [0, 1e6],
     /// What each sharer of a line adds to the time of a write, as its copy is taken away.
     invalidate_ns: Ns [0, 1e6],
+    /// What each other request that waits for a line adds to the time in which it moves: requests that are refused
+    /// are sent again.
+    crowd_ns: Ns [0, 1e6],
     /// Requests from the owner's socket that may pass those of other sockets, in a row.
     burst: Count [0, 1e6],
     /// The share of a transfer for which the CPU that has the line goes on using it, as the request is on its

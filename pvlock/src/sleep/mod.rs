@@ -3,7 +3,7 @@
 //! | lock         | what it is                                                        |
 //! |--------------|-------------------------------------------------------------------|
 //! | [`mutex`]    | one owner; optimistic spinning, then a queue with a hand-over       |
-//! | [`mutex_316`] | its predecessor, without that                                      |
+//! | [`mutex_316`] | its predecessor, without a hand-over                               |
 //! | [`rwsem`]    | readers or one writer; the same, and bounded spinning on readers     |
 //! | [`rwsem_xadd`] | its predecessor, and what was proposed for it, each by a switch    |
 //!

@@ -27,6 +27,7 @@ times!(Times {
     memory_ns,
     read_busy_ns,
     invalidate_ns,
+    crowd_ns,
 });
 
 /// What a vCPU has asked for last.
@@ -235,8 +236,11 @@ impl Coherence {
                 start = start.max(hot.busy_until);
                 self.topology.transfer(from, cpu)
             };
-            let time = agenda.chance.jittered(time);
+            let mut time = agenda.chance.jittered(time);
             let hot = &mut self.hot[number];
+            if moves {
+                time += (hot.requests.len() as u64 - 1) * self.times.crowd_ns;
+            }
             if !moves {
                 hot.busy_until = start + self.times.read_busy_ns;
             }

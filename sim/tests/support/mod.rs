@@ -30,6 +30,7 @@ pub fn exact(changes: &[&str]) -> Spec {
         "rmw_ns=8",
         "fence_ns=8",
         "kept=1",
+        "crowd_ns=0",
         "loop_ns=0",
         "syscall_ns=0",
         "transfer_socket_ns=50",

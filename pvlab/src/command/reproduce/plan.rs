@@ -45,10 +45,11 @@ const WESTMERE: Site = Site {
     set: &[],
     cpus: 40,
 };
+/// With as many cores as the cover letter's machine, and no hypervisor.
 const CASCADE_LAKE: Site = Site {
     preset: "cascade-lake-2s",
-    set: &[],
-    cpus: 32,
+    set: &["cores=20", "virtual_machine=0", "ple=0", "halt_poll_max_ns=0"],
+    cpus: 80,
 };
 const THUNDERX2: Site = Site {
     preset: "thunderx2-2s",

@@ -30,7 +30,9 @@ pub(crate) enum Reading {
     RatePerThread { place: Place },
     /// How long so many operations of each thread take, ms; fewer are made.
     Time { place: Place, operations: u64 },
-    /// Acquisitions of all vCPUs each second, and the most over the least of a vCPU.
+    /// Acquisitions of all vCPUs each second, times `scale`.
+    Acquisitions { place: Place, scale: f64 },
+    /// The same, and the most over the least of a vCPU.
     Spin { place: Place, scale: f64 },
     /// Reports of locktorture, and how long writers waited.
     Reports { block: &'static str, torture: Torture, slice: Duration },
@@ -88,6 +90,10 @@ impl Trial {
                 let made = self.scenario.length.iterations().max(1) as f64;
                 let ms = record.measured_s * 1e3 * (*operations as f64 / made);
                 vec![(place.clone(), ms)]
+            }
+            Reading::Acquisitions { place, scale } => {
+                let all = vm.total(Counter::Acquisitions) as f64;
+                vec![(place.clone(), all / record.measured_s * scale)]
             }
             Reading::Spin { place, scale } => {
                 let of_vcpu = vm.vcpus.iter().map(|vcpu| vcpu.counter(Counter::Acquisitions) as f64);

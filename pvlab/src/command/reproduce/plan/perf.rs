@@ -27,9 +27,9 @@ pub(super) fn trials() -> Vec<Trial> {
             ("futex lock-pi", BenchKind::LockPi, VCPUS, ms(150)),
             ("sched pipe", BenchKind::Pipe, 2, ms(20)),
         ] {
-            // What sleeps is a mutex; the spinlock within it hardly matters, as the mail's figures say.
+            // The spinlock within what sleeps hardly matters, as the mail's figures say.
             let used = match kind {
-                BenchKind::LockPi => LockKind::Mutex316,
+                BenchKind::LockPi => LockKind::PiMutex,
                 _ => lock,
             };
             let length = Length::Duration(length);

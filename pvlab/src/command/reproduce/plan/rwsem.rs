@@ -114,30 +114,30 @@ const JOBS: [Jobs; 4] = [
     Jobs {
         row: "custom (200-1000)",
         users: 200,
-        operations: 40.0,
+        operations: 4.0,
         reads: 0.5,
         fitted_to: "custom (200-1000)",
     },
     Jobs {
         row: "custom (1100-2000)",
         users: 400,
-        operations: 40.0,
+        operations: 4.0,
         reads: 0.5,
         fitted_to: "custom (200-1000)",
     },
     Jobs {
         row: "high_systime (200-1000)",
         users: 200,
-        operations: 20.0,
+        operations: 2.0,
         reads: 0.5,
         fitted_to: "high_systime (200-1000)",
     },
     Jobs {
         row: "high_systime (1100-2000)",
         users: 400,
-        operations: 20.0,
+        operations: 2.0,
         reads: 0.5,
-        fitted_to: "high_systime (200-1000)",
+        fitted_to: "high_systime (1100-2000)",
     },
 ];
 

@@ -103,7 +103,7 @@ pub(super) fn trials(published: &Publication) -> Vec<Trial> {
                 trials.push(Trial {
                     name: format!("{block} {} {column}", item.name),
                     scenario,
-                    reading: Reading::Spin {
+                    reading: Reading::Acquisitions {
                         place: Place::new(block, item.name, column),
                         scale: item.index_of_rate(),
                     },
