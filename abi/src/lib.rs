@@ -47,7 +47,7 @@ use core::sync::atomic::AtomicU32;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"PVLABREG");
 
 /// Version of this contract. Raised by every change of layout or meaning.
-pub const VERSION: u64 = 14;
+pub const VERSION: u64 = 15;
 
 macro_rules! params {
     ($($(#[doc = $doc:literal])+ $field:ident,)+) => {
@@ -191,6 +191,9 @@ pub mod flags {
     pub const RANDOM_MIX: u64 = 1 << 5;
     /// Whoever finds out what work costs also finds out how long a turn of a waiting loop takes.
     pub const TURN: u64 = 1 << 6;
+    /// Torture: interrupts are off from before an acquisition until after the release, where the machine can do
+    /// that.
+    pub const IRQS_OFF: u64 = 1 << 7;
 }
 
 /// What the vCPUs do.

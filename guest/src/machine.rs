@@ -103,6 +103,28 @@ pub trait Machine: Platform {
     #[inline(always)]
     fn touches<T>(_data: &T, _write: bool) {}
 
+    /// A microbenchmark begins another operation: a machine that charges for atomic operations alone wants to
+    /// know of the instructions around them.
+    #[inline(always)]
+    fn looped() {}
+
+    /// A microbenchmark does what would be a system call.
+    #[inline(always)]
+    fn system_call() {}
+
+    /// The vCPU takes no interrupts from now on, or does again, as a kernel's thread that takes a lock with
+    /// interrupts off: only a machine that is not real can do without them.
+    #[inline(always)]
+    fn mask_interrupts(_masked: bool) {}
+
+    /// Lets `ns` pass, on this CPU or off it, as long as it `goes_on`.
+    fn delay(ns: u64, goes_on: impl Fn() -> bool) {
+        let (since, ticks) = (Self::now(), Self::ticks(ns));
+        while Self::now().saturating_sub(since) < ticks && goes_on() {
+            Self::relax();
+        }
+    }
+
     /// Called at each turn of a spin loop: a machine whose vCPUs cannot be ended from outside ends them
     /// here.
     #[inline(always)]

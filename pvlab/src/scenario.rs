@@ -182,6 +182,9 @@ pub struct Torture {
     pub shuffle_interval: Duration,
     /// Whether writers' threads have real-time scheduling (SCHED_FIFO).
     pub writer_fifo: bool,
+    /// Whether interrupts are off from before an acquisition until after the release.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub irqs_off: bool,
 }
 
 /// Preemption on demand: somebody is held off its CPU now and then.

@@ -104,6 +104,8 @@ macro_rules! raw_rwlock {
 // Those over any wait lock.
 raw_mutex! {
     crate::RawSleepMutex<P, W>, wait W;
+    crate::RawSleepMutex316<P, W>, wait W;
+    crate::RawPiMutex<P, W>, wait W;
 }
 raw_rwlock! {
     [] crate::RawQRwLock<P, W>, wait W;

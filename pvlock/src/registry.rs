@@ -255,6 +255,16 @@ macro_rules! each_lock {
                 $crate::qspinlock::describe, ASYM,
                 "halt after a while, the head again and again; stealing for a while only", "as `pv-qspinlock`"
             }
+            /// pv-qspinlock as it was until Linux 4.15: one try to steal, then it queues
+            PvQSpinLock48 = 17, "pv-qspinlock-4.8", spin guards $crate::RawQSpinLock<P, { $crate::form::PV | $crate::form::ONE_TRY }> {
+                $crate::qspinlock::describe, PV,
+                "halt after a while; a free lock may be taken past a halted head, at the first try", "as `pv-qspinlock`"
+            }
+            /// pv-qspinlock-4.8 whose release is a full barrier, as it was before cmpxchg_release
+            PvQSpinLock48Full = 18, "pv-qspinlock-4.8+full-barrier", spin guards $crate::RawQSpinLock<P, { $crate::form::PV | $crate::form::ONE_TRY | $crate::form::FULL }> {
+                $crate::qspinlock::describe, PV,
+                "as `pv-qspinlock-4.8`", "as `pv-qspinlock`"
+            }
             /// test-and-set on the qspinlock's word: what a guest without halting waiters gets
             VirtTas = 5, "virt-tas", spin guards $crate::virt_tas::RawVirtTas<P> {
                 $crate::qspinlock::describe, UNFAIR,
@@ -324,6 +334,16 @@ macro_rules! each_lock {
             Mutex = 40, "mutex", spin over $crate::sleep::mutex::RawSleepMutex<P> {
                 $crate::sleep::mutex::describe, SLEEPS,
                 "spin while the owner runs, then sleep; the first one is handed the lock if it is overtaken", "all that spin, if it is the holder, unless that can be known"
+            }
+            /// mutex as it was until Linux 4.9: one that is woken in vain sleeps again
+            Mutex316 = 48, "mutex-3.16", spin over $crate::RawSleepMutex316<P> {
+                $crate::sleep::mutex_316::describe, SLEEPS,
+                "as `mutex`, without a hand-over: one that sleeps may be overtaken for ever", "as `mutex`"
+            }
+            /// sleeping lock that is handed to the first waiter at each release, as FUTEX_LOCK_PI's
+            PiMutex = 49, "pi-mutex", spin over $crate::RawPiMutex<P> {
+                $crate::sleep::mutex::describe, SLEEPS,
+                "sleep, and are handed the lock in order", "all, also if it is the next waiter"
             }
             /// sleeping reader-writer lock of Linux 5.3 and later: hand-over, stealing readers, bounded spinning
             Rwsem = 41, "rwsem", sem over $crate::sleep::rwsem::RawRwSem<P> {

@@ -137,7 +137,7 @@ macro_rules! every_lock {
     };
     (@ spin guards $kind:ident $lock:ty) => { all::<$lock>() };
     (@ $side:ident broken $kind:ident $lock:ty) => {};
-    (@ $side:ident over Mutex $lock:ty) => {};
+    (@ spin over $kind:ident $lock:ty) => {};
     (@ $side:ident $promise:ident $kind:ident $lock:ty) => { all_rw::<$lock>() };
 }
 

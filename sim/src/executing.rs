@@ -135,8 +135,18 @@ pub(crate) fn access(address: usize, how: Use) {
     }
 }
 
+/// Lets go of the CPU, as an interrupt is to be taken.
+pub(crate) fn be_interrupted() {
+    settle_exactly();
+    with(Engine::computes);
+    suspend();
+}
+
 #[inline(never)]
 fn fetch(line: u32, how: Use) {
+    if how == Use::Modify && with(|e| e.stores_conditionally()) {
+        return fetch_conditionally(line);
+    }
     settle_exactly();
     let there = with(|e| {
         let there = e.use_line(line, how);
@@ -148,6 +158,35 @@ fn fetch(line: u32, how: Use) {
     if !there {
         suspend();
         with(|e| e.line_is_here(how));
+    }
+}
+
+/// A load, and a store that succeeds if nobody else has written to the line since. One that fails has the line
+/// by then, so that the next try may be quick.
+fn fetch_conditionally(line: u32) {
+    loop {
+        settle_exactly();
+        if with(|e| e.use_line(line, Use::Modify)) {
+            return;
+        }
+        if with(|e| e.has(line)) {
+            with(|e| e.line_is_here(Use::Load));
+            settle_exactly();
+        } else {
+            with(|e| e.ask_for(line, Use::Load));
+            suspend();
+            with(|e| e.line_is_here(Use::Load));
+            settle_exactly();
+        }
+        let before = with(|e| e.writes(line));
+        with(|e| e.ask_for(line, Use::Modify));
+        suspend();
+        let since = with(|e| e.writes(line)).wrapping_sub(before);
+        with(|e| e.line_is_here(Use::Modify));
+        // Its own is the first.
+        if since <= 1 {
+            return;
+        }
     }
 }
 

@@ -89,6 +89,11 @@ parameters! {
     hit_ns: Ns [0, 1e6],
     /// An atomic read-modify-write of a line that the core owns.
     rmw_ns: Ns [0, 1e6],
+    /// A full memory barrier.
+    fence_ns: Ns [0, 1e6],
+    /// Whether a read-modify-write is a load and a conditional store, which fails if the line was taken away
+    /// between them.
+    llsc: Switch [0, 1],
     /// A line moves between two hardware threads of a core.
     transfer_core_ns: Ns [0, 1e6],
     /// A line moves between two cores of a socket.
@@ -105,14 +110,24 @@ parameters! {
     read_busy_ns: Ns [0, 1e6],
     /// What each sharer of a line adds to the time of a write, as its copy is taken away.
     invalidate_ns: Ns [0, 1e6],
+    /// What each other request that waits for a line adds to the time in which it moves: requests that are refused
+    /// are sent again.
+    crowd_ns: Ns [0, 1e6],
     /// Requests from the owner's socket that may pass those of other sockets, in a row.
     burst: Count [0, 1e6],
+    /// The share of a transfer for which the CPU that has the line goes on using it, as the request is on its
+    /// way; for the rest of it nobody has the line.
+    kept: Factor [0, 1],
     /// How much transfers and pauses vary, evenly to either side, as a share of their length.
     jitter: Factor [0, 1],
     /// A turn of a busy-wait loop (x86 `pause`).
     pause_ns: Ns [0.1, 1e6],
     /// Whether a CPU waits on the line itself (arm64 `wfe`) instead of looking again and again.
     wait_on_line: Switch [0, 1],
+    /// Instructions of a microbenchmark's loop for each operation, besides its atomic operations.
+    loop_ns: Ns [0, 1e6],
+    /// A system call of a microbenchmark: into the kernel, what is done there besides locks, and back.
+    syscall_ns: Ns [0, 1e9],
     /// Reading the clock.
     clock_ns: Ns [0.1, 1e6],
     /// How much longer a hardware thread takes for everything while one other of its core computes.

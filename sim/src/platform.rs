@@ -73,7 +73,7 @@ unsafe impl<const TRACE: bool> Platform for Simulated<TRACE> {
     fn fence(order: Ordering) {
         // On x86 all but the full fence are for the compiler.
         if order == Ordering::SeqCst {
-            with(|e| e.turn.charge_modify());
+            spend(with(|e| e.times.fence_ns));
         }
     }
 
@@ -294,6 +294,35 @@ impl<const TRACE: bool> Machine for Simulated<TRACE> {
 
     fn touches<T>(data: &T, write: bool) {
         executing::touch(address_of(data), write);
+    }
+
+    fn looped() {
+        spend(with(|e| e.varied(e.times.loop_ns)));
+        settle();
+    }
+
+    fn system_call() {
+        spend(with(|e| e.varied(e.times.syscall_ns)));
+        settle();
+    }
+
+    fn mask_interrupts(masked: bool) {
+        settle();
+        if with(|e| e.mask(masked)) {
+            executing::be_interrupted();
+        }
+    }
+
+    /// In pieces, as somebody may want the vCPU to stop.
+    fn delay(ns: u64, goes_on: impl Fn() -> bool) {
+        const PIECE_NS: u64 = 50_000;
+        let mut left = ns;
+        while left > 0 && goes_on() {
+            let piece = left.min(PIECE_NS);
+            spend(piece * NS);
+            settle();
+            left -= piece;
+        }
     }
 
     fn hold_off(ns: u32) {

@@ -139,6 +139,7 @@ impl Member {
             return false;
         }
         self.left -= 1;
+        M::looped();
         true
     }
 

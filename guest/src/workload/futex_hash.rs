@@ -32,6 +32,7 @@ impl<M: Machine> Bench<M> for FutexHash {
         let futexes: [AtomicU32; FUTEXES] = [const { AtomicU32::new(0) }; FUTEXES];
         let mut next = 0;
         while member.goes_on::<M>() {
+            M::system_call();
             let bucket = &buckets[bucket(member.rank, next, buckets.len())];
             let expected = black_box(1234);
             let found = member.locked::<M, S, _>(bucket, false, || futexes[next].load(Relaxed));

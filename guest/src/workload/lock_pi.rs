@@ -26,6 +26,8 @@ impl<M: Machine> Bench<M> for LockPi {
         };
         let sleeps = kind::<M>(member.params).traits().sleeps;
         while member.goes_on::<M>() {
+            // One to take the lock, and one to release it.
+            M::system_call();
             member.locked::<M, S, _>(slot, false, || {
                 if sleeps {
                     task::sleep::<M>(ASKED_NS);
@@ -34,6 +36,7 @@ impl<M: Machine> Bench<M> for LockPi {
                     M::hold_off(ASKED_NS);
                 }
             });
+            M::system_call();
             member.count(false);
             member.give_way::<M>();
         }

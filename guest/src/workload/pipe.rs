@@ -167,6 +167,7 @@ impl<S: Subject> End<S> {
         attempt: impl Fn() -> Attempt<T>,
     ) -> Option<T> {
         let me = member.me;
+        M::system_call();
         loop {
             let attempted = member.locked::<M, S, _>(self.lock, false, || {
                 M::touches(&self.pipe.written, true);

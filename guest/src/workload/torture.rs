@@ -22,7 +22,7 @@ use super::subject::{self, Subject, Visitor};
 use super::{alone, current_phase, start_and};
 use crate::machine::VcpuAreaExt as _;
 use crate::{Machine, machine};
-use abi::{Counter, LockSlot, Params, VcpuArea, VcpuState, phase};
+use abi::{Counter, LockSlot, Params, VcpuArea, VcpuState, flags, phase};
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -38,6 +38,20 @@ const SLEEP_TURNS: u64 = 1 << 20;
 const JIFFY_NS: u32 = 4_000_000;
 /// A vCPU that is to lose its CPU gives it up for this long, ns: as short as the host can.
 const PREEMPT_NS: u32 = 1;
+
+/// Creating a thread takes so long, ns.
+const CREATE_NS: u64 = 40_000;
+
+/// When thread `number` is created, ns after the first: writers and readers in turn, as long as there are both. All
+/// at once would enter a queue in the order of their numbers, which it then keeps.
+fn created_after(number: u64, writers: u64, readers: u64) -> u32 {
+    let both = writers.min(readers);
+    let place = match number.checked_sub(writers) {
+        None => number + number.min(both),
+        Some(reader) => reader + (reader + 1).min(writers),
+    };
+    u32::try_from(place * CREATE_NS).unwrap_or(u32::MAX)
+}
 
 /// Runs the workload on this vCPU with the lock named in `params`.
 pub(super) fn run<M: Machine>(vcpu: &'static VcpuArea, params: &'static Params) {
@@ -91,6 +105,10 @@ impl<M: Machine> Torture<M> {
             .min(MOST_NESTED as u64)
             .min(params.locks - 1);
         start_and::<M>(vcpu, || alone::calibrate_turn::<M>(vcpu, self.params));
+        if params.flags & flags::IRQS_OFF != 0 {
+            let writers = params.vcpus - params.readers;
+            M::hold_off(created_after(u64::from(vcpu.cpu), writers, params.readers));
+        }
 
         let mut longest = 0;
         while current_phase(vcpu) != phase::STOP {
@@ -126,6 +144,10 @@ impl<M: Machine> Torture<M> {
         longest: &mut u64,
     ) {
         let vcpu = self.vcpu;
+        let masks = self.params.flags & flags::IRQS_OFF != 0;
+        if masks {
+            M::mask_interrupts(true);
+        }
         let asked = M::now();
         vcpu.wait_since.store(asked, Relaxed);
         let held = self.acquire::<S>(slot, reader);
@@ -148,6 +170,9 @@ impl<M: Machine> Torture<M> {
             Hold::Preempted => M::hold_off(PREEMPT_NS),
         }
         self.release::<S>(slot, held, reader);
+        if masks {
+            M::mask_interrupts(false);
+        }
     }
 
     #[inline(never)]
@@ -189,12 +214,8 @@ impl<M: Machine> Torture<M> {
 
     /// Lets `ns` pass, on this CPU or off it.
     fn delay(&self, ns: u64) {
-        if ns == 0 {
-            return;
-        }
-        let (since, ticks) = (M::now(), M::ticks(ns));
-        while M::now().saturating_sub(since) < ticks && current_phase(self.vcpu) != phase::STOP {
-            M::relax();
+        if ns > 0 {
+            M::delay(ns, || current_phase(self.vcpu) != phase::STOP);
         }
     }
 
@@ -209,5 +230,24 @@ impl<M: Machine> Torture<M> {
             M::halt_while(word, |pause| pause != 0);
         }
         self.vcpu.state.store(VcpuState::Working as u32, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writers_and_readers_are_created_in_turn() {
+        let order = |writers: u64, readers: u64| {
+            let mut all: Vec<u64> = (0..writers + readers).collect();
+            all.sort_by_key(|&n| created_after(n, writers, readers));
+            let times = all.iter().map(|&n| created_after(n, writers, readers));
+            assert!(times.eq((0..writers + readers).map(|n| (n * CREATE_NS) as u32)));
+            all
+        };
+        assert_eq!(order(2, 4), [0, 2, 1, 3, 4, 5]);
+        assert_eq!(order(3, 1), [0, 3, 1, 2]);
+        assert_eq!(order(0, 2), [0, 1]);
     }
 }

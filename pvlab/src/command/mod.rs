@@ -21,6 +21,7 @@ mod explain;
 mod locks;
 mod machines;
 mod replay;
+mod reproduce;
 mod run;
 mod sweep;
 #[cfg(test)]
@@ -88,6 +89,9 @@ pub(crate) enum Command {
     /// Run again exactly what a schedule file says.
     #[command(after_help = replay::EXAMPLES)]
     Replay(replay::ReplayArgs),
+    /// Reproduce the tables of some mails about kernel locks: published beside simulated, and what was claimed.
+    #[command(after_help = reproduce::after_help())]
+    Reproduce(reproduce::ReproduceArgs),
     /// Show how much depends on a parameter of a simulated machine.
     #[command(after_help = sweep::EXAMPLES)]
     Sim(Box<sweep::SimArgs>),
@@ -157,6 +161,7 @@ fn dispatch(cli: Cli) -> Result<u8, CliError> {
         Command::Trace(args) => trace::trace(&args),
         Command::Torture(args) => torture::torture(&args),
         Command::Replay(args) => replay::replay(&args),
+        Command::Reproduce(args) => reproduce::run(&args),
         Command::Sim(args) => sweep::run(&args),
         Command::Machines(args) => machines::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),

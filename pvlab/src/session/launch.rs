@@ -100,6 +100,7 @@ fn params(scenario: &Scenario, spec: VmSpec, trace_records: usize) -> Params {
             long_hold_ns: whole_ns(torture.long_hold),
             nested_locks: torture.nested_locks as u64,
             acquire_limit_ns: whole_ns(torture.acquire_limit),
+            flags: params.flags | flag(torture.irqs_off, flags::IRQS_OFF),
             ..params
         },
         (None, Some(bench)) => Params {

@@ -89,7 +89,11 @@ pub mod form {
     pub const REHASH: u8 = 1 << 2;
     /// The release is a plain store; a head that is about to halt pays for it.
     pub const ASYM: u8 = 1 << 3;
-    /// All of them.
+    /// One try to steal, no more: Linux before 4.15.
+    pub const ONE_TRY: u8 = 1 << 4;
+    /// The release is a full barrier: Linux before 4.9.
+    pub const FULL: u8 = 1 << 5;
+    /// All ideas of ours.
     pub const NEXT: u8 = PV | BOUND | REHASH | ASYM;
 }
 

@@ -138,7 +138,7 @@ impl<P: Platform, const FORM: u8> RawQSpinLock<P, FORM> {
     }
 
     /// Takes a free lock past the queue. False if we must queue: the queue is empty, its head is awake, or,
-    /// if that is bounded, our time is up.
+    /// if that is bounded, our time is up, or this was the one try that there is.
     pub(super) fn pv_steal(&self) -> bool {
         let mut time = Self::has(form::BOUND).then(spin_threshold::<P>);
         loop {
@@ -155,7 +155,7 @@ impl<P: Platform, const FORM: u8> RawQSpinLock<P, FORM> {
                 P::count(LockEvent::PvLockStealing, 1);
                 return true;
             }
-            if tail(word) == 0 || word & PENDING != 0 {
+            if Self::has(form::ONE_TRY) || tail(word) == 0 || word & PENDING != 0 {
                 return false;
             }
             let Some(left) = &mut time else {
@@ -303,6 +303,10 @@ impl<P: Platform, const FORM: u8> RawQSpinLock<P, FORM> {
     pub(super) fn pv_unlock(&self) {
         if Self::has(form::ASYM) {
             return self.asym_unlock();
+        }
+        if Self::has(form::FULL) {
+            // On either side, as a full barrier has it; nothing of ours pairs with more than the Release.
+            P::fence(SeqCst);
         }
         // (*,*,1) -> (*,*,0). Release pairs with every Acquire on the word. A plain store would
         // release a lock marked SLOW before its entry is gone, and the next holder could hash the

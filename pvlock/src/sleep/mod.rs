@@ -3,6 +3,7 @@
 //! | lock         | what it is                                                        |
 //! |--------------|-------------------------------------------------------------------|
 //! | [`mutex`]    | one owner; optimistic spinning, then a queue with a hand-over       |
+//! | [`mutex_316`] | its predecessor, without a hand-over                               |
 //! | [`rwsem`]    | readers or one writer; the same, and bounded spinning on readers     |
 //! | [`rwsem_xadd`] | its predecessor, and what was proposed for it, each by a switch    |
 //!
@@ -27,6 +28,7 @@
 mod debug;
 pub mod list;
 pub mod mutex;
+pub mod mutex_316;
 pub mod osq;
 pub mod rwsem;
 pub mod rwsem_xadd;

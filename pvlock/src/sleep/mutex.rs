@@ -49,15 +49,44 @@ use crate::trace::{How, TraceEvent};
 use crate::traced::{Held, Traced};
 use crate::{LockEvent, Platform, RawLock, RawQSpinLock};
 use core::fmt;
+use core::marker::PhantomData;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+/// When waiters are handed the lock.
+pub trait Manner: 'static {
+    /// At each release, by which nobody can overtake them; so nobody spins.
+    const ALWAYS: bool;
+}
+
+/// Once the first waiter has been woken in vain.
+pub struct OnDemand;
+
+impl Manner for OnDemand {
+    const ALWAYS: bool = false;
+}
+
+/// At each release.
+pub struct Always;
+
+impl Manner for Always {
+    const ALWAYS: bool = true;
+}
+
 /// The mutex, with `W` as wait lock; see the [module](self) documentation.
+pub type RawSleepMutex<P, W = RawQSpinLock<Within<P>>> = SleepMutex<P, OnDemand, W>;
+
+/// `pi-mutex`: the release hands the lock to the first waiter, as a futex with priority inheritance does among
+/// equals (futex(2), FUTEX_LOCK_PI), and nobody spins.
+pub type RawPiMutex<P, W = RawQSpinLock<Within<P>>> = SleepMutex<P, Always, W>;
+
+/// The mutex that hands over in that manner, with `W` as wait lock.
 #[repr(C)]
-pub struct RawSleepMutex<P: Platform, W = RawQSpinLock<Within<P>>> {
+pub struct SleepMutex<P: Platform, A, W> {
     owner: P::U32,
     osq: Osq<P>,
     list: WaitList<P>,
     wait: W,
+    manner: PhantomData<fn() -> A>,
 }
 
 /// Somebody is in the wait list.
@@ -78,7 +107,7 @@ const fn owned(name: u32) -> u32 {
     name << OWNER_SHIFT
 }
 
-impl<P: Platform, W: RawLock> RawSleepMutex<P, W> {
+impl<P: Platform, A: Manner, W: RawLock> SleepMutex<P, A, W> {
     /// (0,f) -> (me,f), or picks up. Otherwise sets `handoff` if `demand`, and returns the word.
     fn try_take(&self, demand: bool) -> Result<(), u32> {
         let me = me::<P>();
@@ -111,7 +140,7 @@ impl<P: Platform, W: RawLock> RawSleepMutex<P, W> {
     /// Spins while that is promising, in turn with others. True if it has got the lock.
     fn spin_in_turn(&self) -> bool {
         let promising = |word| owner(word) == 0 || runs::<P>(owner(word));
-        if P::need_resched() || !promising(self.owner.load(Relaxed)) {
+        if A::ALWAYS || P::need_resched() || !promising(self.owner.load(Relaxed)) {
             return false;
         }
         self.osq.in_turn(
@@ -163,7 +192,8 @@ impl<P: Platform, W: RawLock> RawSleepMutex<P, W> {
     /// The first waiter has been woken: it takes the lock, or demands it and spins while the owner runs.
     fn wait_as_first(&self) -> bool {
         P::trace(self, TraceEvent::Head);
-        self.try_take(true).is_ok() || self.spin()
+        // One that is handed the lock in any case has it, or was woken for nothing.
+        self.try_take(!A::ALWAYS).is_ok() || (!A::ALWAYS && self.spin())
     }
 
     #[cold]
@@ -171,7 +201,7 @@ impl<P: Platform, W: RawLock> RawSleepMutex<P, W> {
     fn unlock_slow(&self) {
         let mut word = self.owner.load(Relaxed);
         mutex_unlock::<P>(word, owner(word));
-        while word & HANDOFF == 0 {
+        while !A::ALWAYS && word & HANDOFF == 0 {
             // (me,W) -> (0,W). Release pairs with the Acquire in try_take().
             let free = word & FLAGS;
             match self.owner.compare_exchange(word, free, Release, Relaxed) {
@@ -186,8 +216,8 @@ impl<P: Platform, W: RawLock> RawSleepMutex<P, W> {
             P::count(LockEvent::MutexWake, 1);
             wakes = Wakes::look_again::<P>(first);
         }
-        if word & HANDOFF != 0 {
-            // (me,WH) -> (first,WP). Nobody else writes the word: it is ours, and has all flags that
+        if A::ALWAYS || word & HANDOFF != 0 {
+            // (me,W*) -> (first,WP). Nobody else writes the word: it is ours, and has all flags that
             // others set. Release pairs with the Acquire in try_take().
             self.owner.store(owned(first) | PICKUP | WAITERS, Release);
         }
@@ -196,7 +226,7 @@ impl<P: Platform, W: RawLock> RawSleepMutex<P, W> {
     }
 }
 
-impl<P: Platform, W: RawLock> Traced for RawSleepMutex<P, W> {
+impl<P: Platform, A: Manner, W: RawLock> Traced for SleepMutex<P, A, W> {
     type Platform = P;
     type Seen = ();
 
@@ -248,7 +278,10 @@ impl<P: Platform, W: RawLock> Traced for RawSleepMutex<P, W> {
     }
 }
 
-zeroed!(RawSleepMutex[over W]: owner: U32; osq: Osq<P>, list: WaitList<P>);
+zeroed!(
+    SleepMutex[type A: Manner][over W]: owner: U32;
+    osq: Osq<P>, list: WaitList<P>, manner: PhantomData<fn() -> A>
+);
 
 pub(crate) fn describe(state: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let word = low(state);

@@ -22,7 +22,11 @@ struct Words {
 
 impl Words {
     fn of(words: &[u32], kind: LockKind) -> Self {
-        let (state, rest) = words.split_at(if kind == LockKind::Mutex { 1 } else { 3 });
+        let (state, rest) = words.split_at(match kind {
+            LockKind::Mutex | LockKind::PiMutex => 1,
+            LockKind::Mutex316 => 2,
+            _ => 3,
+        });
         Self {
             state: state.to_vec(),
             osq: rest[0],
@@ -71,6 +75,10 @@ impl Users {
     }
 }
 
+fn is_mutex(kind: LockKind) -> bool {
+    matches!(kind, LockKind::Mutex | LockKind::PiMutex | LockKind::Mutex316)
+}
+
 /// Returns how many readers are inside.
 pub(crate) fn check(
     machine: &Machine,
@@ -92,14 +100,15 @@ pub(crate) fn check(
         vec![]
     };
     match kind {
-        LockKind::Mutex => mutex(&words, &users, settled)?,
+        LockKind::Mutex | LockKind::PiMutex => mutex(&words, &users, settled)?,
+        LockKind::Mutex316 => mutex_316(&words, &users, settled)?,
         LockKind::Rwsem => rwsem(&words, &users, settled)?,
         _ => xadd(&words, &users)?,
     }
     sleepers(machine, &users, &list, settled)?;
     if machine.vcpus.iter().all(|vcpu| vcpu.done.get()) {
         // The owner of a reader-writer lock is a hint, and may stay.
-        let count = if kind == LockKind::Mutex {
+        let count = if is_mutex(kind) {
             words.state[0].into()
         } else {
             words.count()
@@ -180,6 +189,16 @@ fn mutex(words: &Words, users: &Users, settled: bool) -> Check {
             "the release will look for waiters in vain",
         )?;
         that(!handoff || waits, "to be handed over to nobody")?;
+    }
+    Ok(())
+}
+
+fn mutex_316(words: &Words, users: &Users, settled: bool) -> Check {
+    let claims = words.state[0];
+    that(claims > 0 || users.writing.is_empty(), "held, and nobody has claimed it")?;
+    if let [_] = users.writing[..] {
+        let waits = settled && words.first != 0 && users.at_work == 0;
+        that(claims > 1 || !waits, "waiters whom the release will not see")?;
     }
     Ok(())
 }

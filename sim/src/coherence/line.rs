@@ -65,6 +65,10 @@ pub(super) struct Hot {
     pub(super) in_flight: u32,
     /// One of them takes the line away.
     pub(super) exclusive: bool,
+    /// Until when the CPU that has it alone goes on using it, while one of them takes it away.
+    pub(super) leaves_at: Ps,
+    /// How often it has been taken for writing.
+    pub(super) writes: u32,
     /// Until when a read keeps it busy.
     pub(super) busy_until: Ps,
     /// Requests that have passed others, in a row.

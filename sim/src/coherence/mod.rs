@@ -7,8 +7,9 @@
 //! | not                       | request: it is shared   | request: it moves here                    |
 //!
 //! Requests for a line are granted one after the other; only reads of a line that is shared already
-//! overlap, each keeping the line busy for [`read_busy_ns`](crate::parameters::Costs::read_busy_ns). Until a
-//! request is granted the line stays where it is, and the CPU that has it goes on hitting it. Requests from
+//! overlap, each keeping the line busy for [`read_busy_ns`](crate::parameters::Costs::read_busy_ns). A request
+//! is on its way for a share ([`kept`](crate::parameters::Costs::kept)) of the time that it takes: the CPU that has
+//! the line goes on hitting it until then. For the rest the line itself is on its way, and nobody has it. Requests from
 //! the socket that has the line pass those of others, but only
 //! [`burst`](crate::parameters::Costs::burst) in a row.
 
@@ -17,7 +18,7 @@ mod line;
 use crate::agenda::{Agenda, What};
 use crate::parameters::{Costs, whole};
 use crate::topology::Topology;
-use crate::units::{Ps, times};
+use crate::units::{Ps, per_1024, times};
 use line::{Hot, Line};
 use std::rc::Rc;
 
@@ -26,6 +27,7 @@ times!(Times {
     memory_ns,
     read_busy_ns,
     invalidate_ns,
+    crowd_ns,
 });
 
 /// What a vCPU has asked for last.
@@ -42,6 +44,8 @@ pub(crate) struct Coherence {
     topology: Rc<Topology>,
     times: Times,
     burst: usize,
+    /// For how much of a transfer the line stays, in 1/1024.
+    kept: Ps,
     lines: Vec<u64>,
     hot: Vec<Hot>,
     /// One of each vCPU.
@@ -55,6 +59,7 @@ impl Coherence {
             topology,
             times: Times::new(costs),
             burst: whole(costs.burst),
+            kept: per_1024(costs.kept),
             lines: Vec::new(),
             hot: Vec::new(),
             requested: Vec::new(),
@@ -102,14 +107,32 @@ impl Coherence {
         line.is_owned_by(cpu) || line.hot().is_some_and(shares)
     }
 
-    /// Whether `cpu` may use `line`, whose state is `state`, without a request.
+    /// Whether `cpu`, whose time is `at`, may use `line`, whose state is `state`, without a request.
     #[inline(always)]
-    pub(crate) fn can_use(&mut self, line: u32, state: Line, cpu: u32, write: bool) -> bool {
+    pub(crate) fn can_use(
+        &mut self,
+        line: u32,
+        state: Line,
+        (cpu, at): (u32, Ps),
+        write: bool,
+    ) -> bool {
         if state.is_owned_by(cpu) {
-            return true;
+            return !state.in_flight() || self.stays(state, at);
         }
         let Some(hot) = state.hot() else { return false };
         self.hot[hot].is_shared_by(cpu) && (!write || self.try_own(line, state, cpu))
+    }
+
+    /// Whether a line that is being taken away from its owner is still there `at` that time.
+    fn stays(&self, state: Line, at: Ps) -> bool {
+        let hot = state.hot().map(|hot| &self.hot[hot]);
+        hot.is_none_or(|hot| !hot.exclusive || at <= hot.leaves_at)
+    }
+
+    /// How often `line` has been taken for writing.
+    pub(crate) fn writes(&mut self, line: u32) -> u32 {
+        let hot = self.heat(line);
+        self.hot[hot].writes
     }
 
     /// A shared line that one CPU alone has a copy of is its own.
@@ -213,8 +236,11 @@ impl Coherence {
                 start = start.max(hot.busy_until);
                 self.topology.transfer(from, cpu)
             };
-            let time = agenda.chance.jittered(time);
+            let mut time = agenda.chance.jittered(time);
             let hot = &mut self.hot[number];
+            if moves {
+                time += (hot.requests.len() as u64 - 1) * self.times.crowd_ns;
+            }
             if !moves {
                 hot.busy_until = start + self.times.read_busy_ns;
             }
@@ -222,6 +248,11 @@ impl Coherence {
             hot.requests.remove(place);
             hot.in_flight += 1;
             hot.exclusive = moves;
+            hot.leaves_at = match state.owner() {
+                // A CPU does not take it from itself.
+                Some(owner) if owner == cpu => start + time,
+                _ => start + time * self.kept / 1024,
+            };
             agenda.arrange(start + time, What::Grant, vcpu);
         }
         let hot = &self.hot[number];
@@ -278,6 +309,7 @@ impl Coherence {
         hot.forwarder = cpu;
         if write {
             hot.clear();
+            hot.writes = hot.writes.wrapping_add(1);
             state.set_owner(Some(cpu));
         } else if let (Some(owner), Some(socket_of_owner)) = (owner, socket_of_owner) {
             if owner != cpu {

@@ -30,10 +30,11 @@ impl Engine {
             return;
         };
         let executes = self.turn.is_of(current);
-        if executes {
+        let masked = self.is_masked(current);
+        if executes && !masked {
             self.turn.hurry();
         }
-        if executes || self.execution(current).doing == Doing::WaitsForLine {
+        if executes || masked || self.execution(current).doing == Doing::WaitsForLine {
             self.scheduler.set_due(cpu, true);
         } else if let Some(vcpu) = self.scheduler.preempt(cpu, &mut self.agenda) {
             self.has_left(vcpu, cpu);

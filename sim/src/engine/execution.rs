@@ -46,6 +46,8 @@ pub(super) struct Execution {
     pub(super) spins_on: u32,
     /// That has changed, and it has not looked yet.
     pub(super) line_changed: bool,
+    /// It takes no interrupts: nobody takes its CPU away.
+    pub(super) masked: bool,
     /// What is left of the time for which it was to spin at most.
     pub(super) spin_left: Ps,
 }

@@ -26,7 +26,8 @@ impl Engine {
             self.turn.is_ahead()
         };
         let cpu = self.turn.cpu();
-        if too_early || !self.coherence.can_use(line, state, cpu, how != Use::Load) {
+        let here = (cpu, self.turn.local());
+        if too_early || !(self.coherence).can_use(line, state, here, how != Use::Load) {
             return false;
         }
         self.line_is_here(how);
@@ -96,6 +97,16 @@ impl Engine {
             self.request(vcpu, cpu, line, false);
         }
         is_here
+    }
+
+    /// Whether a read-modify-write is a load and a conditional store.
+    pub(crate) fn stores_conditionally(&self) -> bool {
+        self.llsc
+    }
+
+    /// How often `line` has been taken for writing.
+    pub(crate) fn writes(&mut self, line: u32) -> u32 {
+        self.coherence.writes(line)
     }
 
     /// Whether the executing vCPU's CPU has a copy of `line`.

@@ -42,7 +42,7 @@ const EVENTS_BETWEEN_LOOKS: u64 = 1024;
 
 times!(
     /// What waits and hypercalls take.
-    CallTimes { hit_ns, pause_ns, clock_ns, exit_ns, entry_ns, kick_ns, timer_slack_ns }
+    CallTimes { hit_ns, fence_ns, pause_ns, loop_ns, syscall_ns, clock_ns, exit_ns, entry_ns, kick_ns, timer_slack_ns }
 );
 
 /// What the machine has done.
@@ -79,6 +79,7 @@ pub(crate) struct Engine {
     topology: Rc<Topology>,
     smt: Smt,
     wait_on_line: bool,
+    llsc: bool,
     /// Set by somebody else when the machine is to stand still for good.
     pub(crate) interrupt: Option<&'static AtomicBool>,
     outcomes: Vec<Outcome>,
@@ -104,8 +105,10 @@ impl Engine {
             hypervisor: Hypervisor::new(costs, rules, tracing),
             agenda: Agenda::new(Chance::new(seed, jitter)),
             end: 0,
-            // A transfer may take that much less than its length.
-            lookahead: topology.nearest - topology.nearest * jitter / 1024,
+            // A transfer may take that much less than its length, and the line stays for a part of it only.
+            lookahead: (topology.nearest - topology.nearest * jitter / 1024)
+                * per_1024(costs.kept)
+                / 1024,
             executions: Vec::new(),
             tenants: Vec::new(),
             topology,
@@ -114,6 +117,7 @@ impl Engine {
                 spins: per_1024(costs.smt_spin) - 1024,
             },
             wait_on_line: costs.wait_on_line != 0.0,
+            llsc: costs.llsc != 0.0,
             interrupt: None,
             outcomes: Vec::new(),
             events: 0,
@@ -206,14 +210,14 @@ impl Engine {
             self.end(vcpu, cpu);
         } else if let Some(state) = leaves {
             self.give_up(cpu, state);
-        } else if self.scheduler.is_due(cpu) {
+        } else if self.scheduler.is_due(cpu) && !self.is_masked(vcpu) {
             self.reschedule(cpu);
         }
     }
 
     /// The executing vCPU has done something that may have made others act.
     pub(crate) fn refresh(&mut self) {
-        if self.scheduler.is_due(self.turn.cpu()) {
+        if self.scheduler.is_due(self.turn.cpu()) && !self.is_masked(self.turn.vcpu()) {
             self.turn.hurry();
         } else {
             let next = self.agenda.next_at().unwrap_or(Ps::MAX);
@@ -231,6 +235,24 @@ impl Engine {
             },
         };
         1024 + siblings.map(slows).sum::<Ps>()
+    }
+
+    /// Whether `vcpu` takes no interrupts.
+    fn is_masked(&self, vcpu: u32) -> bool {
+        self.executions[vcpu as usize].masked
+    }
+
+    /// The executing vCPU takes no interrupts any more, or does again: whether one has come meanwhile, so that
+    /// it is to suspend itself.
+    pub(crate) fn mask(&mut self, masked: bool) -> bool {
+        let vcpu = self.turn.vcpu();
+        self.execution(vcpu).masked = masked;
+        !masked && self.scheduler.is_due(self.turn.cpu())
+    }
+
+    /// A time that varies from half as long to half as long again, as that of instructions does.
+    pub(crate) fn varied(&mut self, time: Ps) -> Ps {
+        time / 2 + self.agenda.chance.below(time + 1)
     }
 
     fn execution(&mut self, vcpu: u32) -> &mut Execution {

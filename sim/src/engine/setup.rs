@@ -71,6 +71,7 @@ impl Engine {
             arranged: 0,
             spins_on: 0,
             line_changed: false,
+            masked: false,
             spin_left: 0,
         });
         self.make_runnable(vcpu);

@@ -144,11 +144,6 @@ impl Turn {
         self.local += (time * self.factor / 1024).saturating_sub(beside);
     }
 
-    /// A full fence: what a read-modify-write takes.
-    pub(crate) fn charge_modify(&mut self) {
-        self.local += self.pace.rmw_ns;
-    }
-
     /// Accounts for using a line that this CPU has.
     #[inline(always)]
     pub(super) fn charge_use(&mut self, modify: bool) {

@@ -60,6 +60,10 @@ pub(crate) struct TortureArgs {
     /// Give writers real-time scheduling (SCHED_FIFO).
     #[arg(long)]
     writer_fifo: bool,
+    /// Take no interrupts from before an acquisition until after the release, as locktorture's types that end
+    /// in _irq do (simulated machines only).
+    #[arg(long)]
+    irqs_off: bool,
     /// Leave another CPU idle at this interval, and none after the last, moving the threads to the
     /// others; 0: never [default: 3s; never on a simulated machine].
     #[arg(long, value_name = "TIME", value_parser = long_duration)]
@@ -164,7 +168,11 @@ pub(super) fn torture_request(
         stutter: args.stutter,
         shuffle_interval: shuffle_interval(args, first.machine)?,
         writer_fifo: args.writer_fifo,
+        irqs_off: args.irqs_off,
     };
+    if how.irqs_off && !first.machine.is_simulated() {
+        return Err(MachineUsage::not_simulated("--irqs-off", first.machine).into());
+    }
     if cpus == 1 && args.shuffle_interval.is_some_and(|i| !i.is_zero()) {
         let (option, why) = ("--shuffle-interval".to_owned(), "there is one CPU");
         return Err(NoEffect { option, why }.into());

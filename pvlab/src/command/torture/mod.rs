@@ -2,7 +2,7 @@
 
 mod args;
 mod count;
-mod course;
+pub(crate) mod course;
 mod late;
 mod lines;
 mod pauses;

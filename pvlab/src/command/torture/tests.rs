@@ -29,6 +29,7 @@ fn defaults_are_those_of_locktorture() {
         stutter: Duration::from_secs(5),
         shuffle_interval: Duration::from_secs(3),
         writer_fifo: false,
+        irqs_off: false,
     };
     assert_eq!(how, of_locktorture);
     let scenario = ask("--lock rwlock --cpus 0-3").unwrap().0.scenario;

@@ -162,7 +162,17 @@ impl<P: Platform, V: Variant, W: RawLock> RwSemXadd<P, V, W> {
     #[cold]
     #[inline(never)]
     pub(super) fn wake_first(&self) {
-        self.wait.lock();
+        if !V::OLD && !V::RSPIN && self.osq.is_locked() {
+            // A writer spins: it takes the lock, or it will look at the count before it sleeps; so the wake-up can be
+            // left to it if that would have to wait. Acquire keeps the look at the wait lock behind that at the
+            // spinners, who have left by the Release of osq.unlock() before they ask for the wait lock.
+            P::fence(Acquire);
+            if !self.wait.try_lock() {
+                return;
+            }
+        } else {
+            self.wait.lock();
+        }
         let wakes = self.choose(true);
         self.unlock_and_wake(wakes);
     }

@@ -4,7 +4,7 @@
 //! |---------------------|----------------------------|----------------------------|-----------------------|
 //! | a writer            | while it is on a CPU       | while it is on a CPU, and so are those after it | as without |
 //! | readers (4.x only)  |                            | not at all                 | for 25 us              |
-//! | unknown             | not at all: they may be readers | for 25 us              | for 25 us              |
+//! | unknown             | not at all to begin with: they may be readers; then for 25 us | for 25 us | for 25 us |
 //!
 //! On a CPU means one that is not known to be preempted. Linux 4.x set no bound on an owner unknown; see
 //! [`super::super::rwsem`] for why there is one here.
@@ -69,13 +69,15 @@ impl<P: Platform, V: Variant, W: RawLock> RwSemXadd<P, V, W> {
                 return true;
             }
             let owner = self.owner();
-            if P::need_resched() || !Self::promises(owner) {
+            // In 3.16 an owner unknown keeps nobody that spins already from going on: it is most often about to be
+            // known.
+            if P::need_resched() || (owner != Owner::Unknown && !Self::promises(owner)) {
                 return false;
             }
             match owner {
                 Owner::Writer(_) => {
                     // In 3.16 one spins on one owner.
-                    if V::OLD && !V::RSPIN && owner != last {
+                    if V::OLD && !V::RSPIN && owner != last && last != Owner::Unknown {
                         return false;
                     }
                     until = None;
