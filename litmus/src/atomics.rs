@@ -89,13 +89,6 @@ impl Word {
             Self::Shared(place) => exchange(site, place.0, orders, change),
         }
     }
-
-    pub(crate) fn shared_place(&self) -> Option<Place> {
-        match self {
-            Self::Shared(place) => Some(place.0),
-            Self::Own(_) => None,
-        }
-    }
 }
 
 fn load(site: Site, place: Place, mask: u64, order: Ordering) -> Reply {

@@ -446,9 +446,10 @@ impl C11 {
 
     /// Whether a place among `loaded` has something newer than what thread `t` knows.
     pub(crate) fn is_news(&self, t: usize, loaded: &[u8]) -> bool {
-        loaded.iter().map(|&slot| usize::from(slot)).any(|slot| {
-            usize::from(self.threads[t].now.get(slot)) + 1 < self.places[slot].len()
-        })
+        loaded
+            .iter()
+            .map(|&slot| usize::from(slot))
+            .any(|slot| usize::from(self.threads[t].now.get(slot)) + 1 < self.places[slot].len())
     }
 
     /// What was written to these places has arrived, as all does in the end.

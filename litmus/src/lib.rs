@@ -10,7 +10,7 @@
 //! | [`c11`], [`tso`] | memories                                                         |
 //! | [`explore`] | all executions                                                        |
 //! | [`model`]   | how to say what each CPU does                                         |
-//! | [`locks`]   | models of the locks                                                   |
+//! | [`locks`], [`cases`] | models of the locks, and which there are                     |
 //! | [`points`]  | orderings by their place in the source, which can be weakened one by one |
 //!
 //! The command `mutants` of this crate weakens each.
@@ -22,6 +22,7 @@
 
 pub mod atomics;
 pub mod c11;
+pub mod cases;
 pub mod explore;
 mod layout;
 pub mod locks;
@@ -29,9 +30,11 @@ mod machine;
 mod machinery;
 pub mod memory;
 pub mod model;
+pub mod mutants;
 mod op;
 pub mod platform;
 pub mod points;
+pub mod source;
 mod thread;
 pub mod tso;
 mod view;

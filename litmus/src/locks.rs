@@ -1,5 +1,6 @@
 //! Models of locks: a few CPUs that take one, or several.
 
+use crate::atomics::LockAtomic;
 use crate::explore::{Explored, Failure, Limits};
 use crate::memory::Model;
 use crate::model::{Cell, Part, Setting, at, keyed};
@@ -69,6 +70,11 @@ impl Use {
             return explored.expect("it has a read side");
         }
         kind.visit::<Litmus, _>(with)
+    }
+
+    /// The model of this use of that lock.
+    pub(crate) fn setting<L: RawLock>(self, fences: bool) -> Setting<L> {
+        setting(self, fences, L::new, L::is_locked, exclusive)
     }
 
     /// Explores this use of that lock.
@@ -151,8 +157,9 @@ impl SemVisitor<Litmus> for With {
     }
 }
 
-/// What is done with a lock and the data that it guards; whether that has been written.
-type Doing<L> = fn(&L, Do) -> bool;
+/// What is done with a lock and the data that it guards, at that place of a CPU's part; whether the data has been
+/// written.
+type Doing<L> = fn(&L, Do, usize) -> bool;
 
 const DATA: Cell = Cell::new(0);
 
@@ -163,98 +170,130 @@ impl With {
         in_use: fn(&L) -> bool,
         doing: Doing<L>,
     ) -> Result<Explored, Failure> {
-        let part = |parts: &'static [Do]| -> Part<L> {
-            Box::new(move |lock| {
-                let mut written = 0;
-                for (place, what) in parts.iter().enumerate() {
-                    at(written << 8 | place << 1);
-                    written += usize::from(doing(lock, *what));
-                }
-            })
-        };
-        let all = || self.used.parts.iter().copied().flatten();
-        let most = all().filter(|what| !matches!(what, Do::Read | Do::KillableRead));
-        let sure = all().filter(|what| matches!(what, Do::Write | Do::Downgrade));
-        let expected = sure.count()..=most.count();
-        let setting = Setting {
-            shared: make,
-            register: keyed,
-            parts: self.used.parts.iter().map(|parts| part(parts)).collect(),
-            end: Box::new(move |lock| {
-                let written = usize::try_from(DATA.last()).unwrap_or(usize::MAX);
-                assert!(
-                    expected.contains(&written),
-                    "{written} writes, and not {expected:?}"
-                );
-                assert!(!in_use(lock), "somebody is left in the lock");
-            }),
-            fences: self.fences,
-            facts: self.used.facts,
-            limits: self.used.limits,
-        };
+        let setting = setting(self.used, self.fences, make, in_use, doing);
         setting.explore(self.model)
     }
 }
 
+fn setting<L: Sync + 'static>(
+    used: Use,
+    fences: bool,
+    make: fn() -> L,
+    in_use: fn(&L) -> bool,
+    doing: Doing<L>,
+) -> Setting<L> {
+    let part = |parts: &'static [Do]| -> Part<L> {
+        Box::new(move |lock| {
+            let mut written = 0;
+            for (place, what) in parts.iter().enumerate() {
+                let place = written << 8 | place;
+                at(place);
+                written += usize::from(doing(lock, *what, place));
+            }
+        })
+    };
+    let all = || used.parts.iter().copied().flatten();
+    let most = all().filter(|what| !matches!(what, Do::Read | Do::KillableRead));
+    let sure = all().filter(|what| matches!(what, Do::Write | Do::Downgrade));
+    let expected = sure.count()..=most.count();
+    Setting {
+        shared: make,
+        register: keyed,
+        parts: used.parts.iter().map(|parts| part(parts)).collect(),
+        end: Box::new(move |lock| {
+            let written = usize::try_from(DATA.last()).unwrap_or(usize::MAX);
+            assert!(
+                expected.contains(&written),
+                "{written} writes, and not {expected:?}"
+            );
+            assert!(!in_use(lock), "somebody is left in the lock");
+        }),
+        fences,
+        facts: used.facts,
+        limits: used.limits,
+    }
+}
+
+/// The word of a lock that is nothing but one.
+pub(crate) fn word<L: RawLock>(lock: &L) -> &LockAtomic {
+    assert!(size_of::<L>() == size_of::<LockAtomic>());
+    // SAFETY: those that are asked for it are transparent.
+    #[allow(unsafe_code)]
+    unsafe {
+        &*std::ptr::from_ref(lock).cast()
+    }
+}
+
+/// Such a lock, of its word.
+pub(crate) fn alone<L: RawLock>(word: LockAtomic) -> L {
+    assert!(size_of::<L>() == size_of::<LockAtomic>());
+    // SAFETY: as in word(); there is nothing in it to be dropped twice.
+    #[allow(unsafe_code)]
+    unsafe {
+        std::mem::transmute_copy(&word)
+    }
+}
+
 /// Writes if it has been let `inside`, and leaves by `leave`.
-fn write(inside: bool, leave: impl FnOnce()) -> bool {
+fn write(inside: bool, place: usize, leave: impl FnOnce()) -> bool {
     if inside {
-        at(INSIDE);
+        at(WRITES | place);
         DATA.add_one();
         leave();
     }
     inside
 }
 
-fn read(inside: bool, leave: impl FnOnce()) {
+fn read(inside: bool, place: usize, leave: impl FnOnce()) {
     if inside {
-        at(INSIDE + 1);
+        at(READS | place);
         DATA.look();
         leave();
     }
 }
 
-/// Places in a critical section.
-const INSIDE: usize = 1 << 20;
+/// Within a critical section.
+const WRITES: usize = 1 << 20;
+const READS: usize = 1 << 21;
 
-fn exclusive<L: RawLock>(lock: &L, what: Do) -> bool {
+fn exclusive<L: RawLock>(lock: &L, what: Do, place: usize) -> bool {
     match what {
-        Do::Try => write(lock.try_lock(), || lock.unlock()),
+        Do::Try => write(lock.try_lock(), place, || lock.unlock()),
         _ => {
             lock.lock();
-            write(true, || lock.unlock())
+            write(true, place, || lock.unlock())
         }
     }
 }
 
-fn shared<L: RawRwLock>(lock: &L, what: Do) -> bool {
+fn shared<L: RawRwLock>(lock: &L, what: Do, place: usize) -> bool {
     match what {
         Do::Read => {
             lock.read();
-            read(true, || lock.read_unlock());
+            read(true, place, || lock.read_unlock());
             false
         }
-        Do::Try => write(lock.try_write(), || lock.write_unlock()),
+        Do::Try => write(lock.try_write(), place, || lock.write_unlock()),
         _ => {
             lock.write();
-            write(true, || lock.write_unlock())
+            write(true, place, || lock.write_unlock())
         }
     }
 }
 
-fn semaphore<L: Downgrade + KillableRw>(lock: &L, what: Do) -> bool {
+fn semaphore<L: Downgrade + KillableRw>(lock: &L, what: Do, place: usize) -> bool {
     match what {
         Do::Downgrade => {
             lock.write();
-            write(true, || lock.downgrade());
-            read(true, || lock.read_unlock());
+            write(true, place, || lock.downgrade());
+            read(true, place, || lock.read_unlock());
             true
         }
-        Do::KillableWrite => write(lock.write_killable(), || lock.write_unlock()),
+        Do::KillableWrite => write(lock.write_killable(), place, || lock.write_unlock()),
         Do::KillableRead => {
-            read(lock.read_killable(), || lock.read_unlock());
+            read(lock.read_killable(), place, || lock.read_unlock());
             false
         }
-        _ => shared(lock, what),
+        _ => shared(lock, what, place),
     }
 }

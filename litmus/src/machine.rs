@@ -29,6 +29,10 @@ struct Thread {
     done: u64,
     /// The slots that it has read since its last turn of a loop.
     loaded: Vec<u8>,
+    /// What it has read there first.
+    values: Vec<u64>,
+    /// It has read two values of one place in one turn, and may have gone by the older one.
+    torn: bool,
     /// Waits for a while that have ended in vain.
     timeouts: u8,
     /// Turns of loops in which there was no news.
@@ -41,7 +45,7 @@ pub(crate) struct Machine {
     limits: Limits,
     memory: Memory,
     threads: Vec<Thread>,
-    /// Who is in a critical section; writers and readers.
+    /// Whose step was the last.
     last: usize,
     preemptions: u32,
     /// What happened, if that is wanted.
@@ -68,6 +72,8 @@ impl Machine {
             history: 0,
             done: 0,
             loaded: vec![],
+            values: vec![],
+            torn: false,
             timeouts: 0,
             idle: 0,
         };
@@ -127,7 +133,9 @@ impl Machine {
         match thread.asks {
             None => 0,
             Some(Op::Relax { .. }) => usize::from(
-                thread.idle < self.limits.idle_turns || self.memory.is_news(t, &thread.loaded),
+                thread.idle < self.limits.idle_turns
+                    || thread.torn
+                    || self.memory.is_news(t, &thread.loaded),
             ),
             Some(op) => self.memory.ways(layout, t, &op, patient),
         }
@@ -187,7 +195,9 @@ impl Machine {
         let op = self.threads[t].asks.expect("it asks");
         if let Op::Relax { .. } = op {
             let loaded = std::mem::take(&mut self.threads[t].loaded);
-            if !loaded.is_empty() && !self.memory.is_news(t, &loaded) {
+            self.threads[t].values.clear();
+            let torn = std::mem::take(&mut self.threads[t].torn);
+            if !torn && !loaded.is_empty() && !self.memory.is_news(t, &loaded) {
                 self.threads[t].idle += 1;
             }
             self.memory.arrive(t, &loaded);
@@ -198,9 +208,13 @@ impl Machine {
         };
         if let Some(at) = op.place() {
             let slot = u8::try_from(layout.slot(at)).expect("few slots");
-            let loaded = &mut self.threads[t].loaded;
-            if let Err(i) = loaded.binary_search(&slot) {
-                loaded.insert(i, slot);
+            let thread = &mut self.threads[t];
+            match thread.loaded.binary_search(&slot) {
+                Ok(i) => thread.torn |= thread.values[i] != reply.value,
+                Err(i) => {
+                    thread.loaded.insert(i, slot);
+                    thread.values.insert(i, reply.value);
+                }
             }
             self.memory.looked(t, slot);
         }
@@ -221,6 +235,8 @@ impl Machine {
             Op::Forget(place) => {
                 (thread.history, thread.timeouts, thread.idle) = (mixed(place), 0, 0);
                 thread.loaded.clear();
+                thread.values.clear();
+                thread.torn = false;
                 thread.done = thread.history;
             }
             _ if !reads => thread.done = thread.history,
@@ -276,7 +292,12 @@ impl Machine {
             loops.push(if lives { thread.loaded.clone() } else { vec![] });
             state.add(if lives { thread.history } else { 1 });
             if lives {
-                state.add(u64::from(thread.timeouts) << 8 | u64::from(thread.idle));
+                state.add(
+                    u64::from(thread.timeouts) << 16
+                        | u64::from(thread.idle) << 8
+                        | u64::from(thread.torn),
+                );
+                thread.values.iter().for_each(|&value| state.add(value));
                 for &slot in &thread.loaded {
                     state.add(u64::from(slot) + 1);
                 }

@@ -2,11 +2,11 @@
 
 use crate::atomics::begin;
 use crate::explore::{Explored, Failure, Limits, Program, datum, explore};
+use crate::machinery;
 use crate::memory::Model;
 use crate::op::Op;
 use crate::platform::{Facts, make, register};
 use crate::thread::ask;
-use crate::machinery;
 use std::panic::Location;
 
 /// Plain data.
@@ -100,7 +100,8 @@ impl<S> Setting<S> {
         // Models are few and small; threads that are given up in the middle refer to it.
         let shared: &'static S = Box::leak(Box::new((self.shared)()));
         (self.register)(shared);
-        let part = |part: Part<S>| -> &'static dyn Fn() { Box::leak(Box::new(move || part(shared))) };
+        let part =
+            |part: Part<S>| -> &'static dyn Fn() { Box::leak(Box::new(move || part(shared))) };
         let program = Program {
             threads: self.parts.into_iter().map(part).collect(),
             end: part(self.end),

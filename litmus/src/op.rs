@@ -52,9 +52,14 @@ pub(crate) enum Op {
     Fence(Ordering),
     Barrier(Side),
     /// Of plain data; a read, or a write of that value.
-    Data { cell: u32, write: Option<u64> },
+    Data {
+        cell: u32,
+        write: Option<u64>,
+    },
     /// A turn of a loop.
-    Relax { forgetful: bool },
+    Relax {
+        forgetful: bool,
+    },
     /// Until kicked.
     Sleep,
     Kick(usize),

@@ -265,10 +265,7 @@ unsafe impl Platform for Litmus {
     }
     fn yield_to(_: u32) {}
     fn vcpu_is_preempted(_: u32) -> Option<bool> {
-        storage()
-            .facts
-            .preemption_is_known
-            .then(|| choose(2) == 1)
+        storage().facts.preemption_is_known.then(|| choose(2) == 1)
     }
     fn now() -> u64 {
         if storage().facts.hurries {

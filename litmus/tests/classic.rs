@@ -52,7 +52,9 @@ fn outcomes(model: Model, parts: Vec<Part<Shared>>, reads: usize, last: bool) ->
         facts: Facts::default(),
         limits: Limits::default(),
     };
-    setting.explore(model).unwrap_or_else(|failure: Failure| panic!("{failure}"));
+    setting
+        .explore(model)
+        .unwrap_or_else(|failure: Failure| panic!("{failure}"));
     seen.take()
 }
 
@@ -345,7 +347,15 @@ fn races_and_waits_for_ever_are_found() {
         setting.explore(Model::C11).map_err(|failure| failure.what)
     };
     assert!(run(Acquire, Some(Release)).unwrap().ends > 0);
-    assert!(run(Relaxed, Some(Release)).unwrap_err().contains("data race"));
-    assert!(run(Acquire, Some(Relaxed)).unwrap_err().contains("data race"));
+    assert!(
+        run(Relaxed, Some(Release))
+            .unwrap_err()
+            .contains("data race")
+    );
+    assert!(
+        run(Acquire, Some(Relaxed))
+            .unwrap_err()
+            .contains("data race")
+    );
     assert!(run(Acquire, None).unwrap_err().contains("wait for ever"));
 }

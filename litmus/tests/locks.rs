@@ -1,35 +1,77 @@
-//! Every lock, three CPUs, all orders that weak memory allows.
+//! Every lock, three CPUs, all orders that weak memory allows, as far as `litmus::cases` says.
+//!
+//! With `LITMUS_FAR=1` each is looked at with one preemption more. `LITMUS_SHOW=1` tells how much there was.
 
 #![allow(clippy::unwrap_used)]
 
-use litmus::locks::{Do, Parts, Use};
-use litmus::{Facts, Limits, Model};
+use litmus::cases::{Case, of};
 use pvlock::LockKind;
+use std::time::Instant;
 
-#[test]
-#[ignore]
-fn try_out() {
-    let name = std::env::var("K").unwrap();
-    let kind = LockKind::from_name(&name).unwrap();
-    let parts: Parts = match std::env::var("P").unwrap_or_default().as_str() {
-        "21" => &[&[Do::Write, Do::Write], &[Do::Write]],
-        "22" => &[&[Do::Write, Do::Write], &[Do::Write, Do::Write]],
-        "211" => &[&[Do::Write, Do::Write], &[Do::Write], &[Do::Write]],
-        "wrr" => &[&[Do::Write], &[Do::Read], &[Do::Read]],
-        "wwr" => &[&[Do::Write], &[Do::Write], &[Do::Read]],
-        _ => &[&[Do::Write], &[Do::Write], &[Do::Write]],
+fn is_set(name: &str) -> bool {
+    std::env::var_os(name).is_some_and(|value| value == "1")
+}
+
+fn explore(case: &Case) {
+    let bound = if is_set("LITMUS_FAR") {
+        case.far
+    } else {
+        case.bound
     };
-    for model in Model::ALL {
-        let mut used = Use::new(parts);
-        if let Ok(bound) = std::env::var("B") {
-            used.limits.preemptions = Some(bound.parse().unwrap());
+    for &model in case.models {
+        let start = Instant::now();
+        let explored = case.explore(model, bound).unwrap_or_else(|failure| {
+            panic!("{}, {}, {}: {failure}", case.kind, case.name, model.name())
+        });
+        assert!(explored.ends > 0);
+        if is_set("LITMUS_SHOW") {
+            println!(
+                "{}, {}, {}, {bound:?}: {} states, {:?}",
+                case.kind,
+                case.name,
+                model.name(),
+                explored.states,
+                start.elapsed()
+            );
         }
-        used.limits.states = 3_000_000;
-        let start = std::time::Instant::now();
-        match used.of(kind, model) {
-            Ok(explored) => println!("{kind} {}: {} states, {} steps, {} ends {:?}", model.name(), explored.states, explored.steps, explored.ends, start.elapsed()),
-            Err(failure) => println!("{kind} {}: {failure} {:?}", model.name(), start.elapsed()),
+        explored.saw(case.sees);
+    }
+}
+
+/// Those for which `is` holds.
+fn explore_all(is: impl Fn(LockKind) -> bool) {
+    let only = std::env::var("LITMUS_LOCK").ok();
+    let sound = LockKind::ALL.iter().filter(|kind| !kind.traits().control);
+    for &kind in sound.filter(|kind| is(**kind)) {
+        if only.as_deref().is_none_or(|only| only == kind.name()) {
+            of(kind).iter().for_each(explore);
         }
     }
-    let _ = (Limits::default(), Facts::default());
+}
+
+#[test]
+fn locks_that_spin() {
+    explore_all(|kind| !kind.is_rw() && !kind.traits().halts);
+}
+
+#[test]
+fn paravirtual_locks() {
+    explore_all(|kind| !kind.is_rw() && kind.traits().halts && !kind.traits().sleeps);
+}
+
+#[test]
+fn locks_with_readers() {
+    explore_all(|kind| kind.is_rw() && !kind.traits().sleeps);
+}
+
+#[test]
+fn locks_that_sleep() {
+    explore_all(|kind| kind.traits().sleeps);
+}
+
+#[test]
+fn each_lock_is_used_by_three_cpus() {
+    for kind in LockKind::ALL.iter().filter(|kind| !kind.traits().control) {
+        assert!(of(*kind).iter().any(|case| case.cpus() >= 3), "{kind}");
+    }
 }
