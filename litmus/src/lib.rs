@@ -29,6 +29,7 @@ pub mod locks;
 mod machine;
 mod machinery;
 pub mod memory;
+pub mod mistakes;
 pub mod model;
 pub mod mutants;
 mod op;
