@@ -69,6 +69,8 @@
 //! | `debug-rwsems` | no      | sleeping locks panic, telling their state, when they are used wrongly: released or downgraded by a task that does not own them, or overwritten |
 //!
 //! # What has been checked
+//! `docs/verification.md` of the project has it as a table, with what has not. The crate `litmus` explores each lock
+//! with three CPUs in the memories of C11 and x86-64, and weakens each ordering by itself.
 //! `tests/loom.rs` explores the weak-memory outcomes of each lock, and takes orderings and fences
 //! away to see that it notices. `tests/stepper.rs` preempts, interrupts and kicks at every step of
 //! small scenarios, checking all invariants after each. `tests/word.rs` holds the byte-wide lock word

@@ -145,16 +145,17 @@ impl NodeRef {
         Self(((cpu + 1) << INDEX_BITS | index as u32) as u16)
     }
 
-    /// The node of that name, `None` for 0.
+    /// The node of that name, `None` for what names none: 0 among others.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "callers hold 16-bit names in u32 atomics"
     )]
     pub const fn from_raw(raw: u32) -> Option<Self> {
-        if raw == 0 {
+        let name = raw as u16;
+        if name >> INDEX_BITS == 0 {
             None
         } else {
-            Some(Self(raw as u16))
+            Some(Self(name))
         }
     }
 

@@ -56,7 +56,8 @@ fn record(lock: &str, seed: u64) -> String {
         assert!(!switches.is_empty() && !steps.is_empty());
         let stats = lab.sim.vcpu_stats(0, vcpu);
         let mut trace = Vec::new();
-        lab.region.drain_trace(vcpu, &mut trace).unwrap();
+        let drained = lab.region.drain_trace(vcpu, &mut 0, &mut trace);
+        drained.unwrap();
         assert!(!trace.is_empty());
         write!(
             text,

@@ -89,10 +89,10 @@ fn an_unknown_parameter_is_refused_with_the_name_most_like_it() {
 #[test]
 fn a_preset_with_a_parameter_too_many_or_too_few_is_refused() {
     let text = presets::text("broadwell-ex-4s").unwrap();
-    let more = text.replace("kick_ns = 1200", "kick_ns = 1200\nkik_ns = 1");
+    let more = text.replace("kick_ns = 900", "kick_ns = 900\nkik_ns = 1");
     let error = Spec::from_toml(&more).unwrap_err();
     assert!(error.to_string().contains("kik_ns"), "{error}");
-    let less = text.replace("kick_ns = 1200\n", "");
+    let less = text.replace("kick_ns = 900\n", "");
     let error = Spec::from_toml(&less).unwrap_err();
     assert!(error.to_string().contains("kick_ns"), "{error}");
     let source = text.replace("[sources]", "[sources]\nkik_ns = \"nowhere\"");

@@ -106,8 +106,7 @@ impl Engine {
             agenda: Agenda::new(Chance::new(seed, jitter)),
             end: 0,
             // A transfer may take that much less than its length, and the line stays for a part of it only.
-            lookahead: (topology.nearest - topology.nearest * jitter / 1024)
-                * per_1024(costs.kept)
+            lookahead: (topology.nearest - topology.nearest * jitter / 1024) * per_1024(costs.kept)
                 / 1024,
             executions: Vec::new(),
             tenants: Vec::new(),

@@ -47,7 +47,8 @@ struct Of<'a> {
 
 impl Of<'_> {
     fn figure(&self, block: &str, row: &str, column: &str) -> Option<Figure> {
-        self.tables.figure(self.table, &Place::new(block, row, column))
+        self.tables
+            .figure(self.table, &Place::new(block, row, column))
     }
 
     fn at(&self, block: &str, row: &str, column: &str) -> Option<f64> {
@@ -109,12 +110,19 @@ mod tests {
             TableResult::new(&published, 1, vec![found])
         };
         let claims = judge(&TableName::ALL.map(of));
-        let judged: Vec<_> = claims.iter().filter(|claim| claim.holds.is_some()).collect();
+        let judged: Vec<_> = claims
+            .iter()
+            .filter(|claim| claim.holds.is_some())
+            .collect();
         for claim in &judged {
             assert_eq!(claim.holds, Some(true), "{claim:?}");
         }
         // A spread needs several seeds; waits, fairness and overcommit were not published.
-        let open: Vec<_> = claims.iter().filter(|c| c.holds.is_none()).map(|c| c.id).collect();
+        let open: Vec<_> = claims
+            .iter()
+            .filter(|c| c.holds.is_none())
+            .map(|c| c.id)
+            .collect();
         assert_eq!(open, ["C5", "C9", "C10", "C19"]);
         assert_eq!(judged.len(), 15);
     }

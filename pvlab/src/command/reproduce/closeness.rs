@@ -75,7 +75,10 @@ mod tests {
     fn ranks_are_shared_and_nothing_is_said_of_too_few() {
         assert_eq!(ranks(&[5.0, 1.0, 5.0]), [2.5, 1.0, 2.5]);
         assert_eq!(rank_correlation(&[(1.0, 1.0), (2.0, 2.0)]), None);
-        assert_eq!(rank_correlation(&[(1.0, 7.0), (2.0, 7.0), (3.0, 7.0)]), None);
+        assert_eq!(
+            rank_correlation(&[(1.0, 7.0), (2.0, 7.0), (3.0, 7.0)]),
+            None
+        );
         let none = Closeness::of(&[]);
         assert_eq!((none.geometric_error, none.rank_correlation), (None, None));
         let same = Closeness::of(&[(1.0, 1.0), (4.0, 4.0), (9.0, 9.0)]);

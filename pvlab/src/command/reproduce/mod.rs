@@ -2,6 +2,7 @@
 
 mod claims;
 mod closeness;
+mod notes;
 mod plan;
 mod pool;
 mod published;
@@ -145,7 +146,12 @@ fn run_all(
     };
     pool::in_order(runs.len(), jobs, run, |number, result| {
         let (table, trial, seed) = &runs[number];
-        progress.begin(format!("{} {}, seed {}", published[*table].table, trial.name, seed + 1));
+        progress.begin(format!(
+            "{} {}, seed {}",
+            published[*table].table,
+            trial.name,
+            seed + 1
+        ));
         end = match result {
             Ok(Some(figures)) => {
                 found[*table].push(figures);

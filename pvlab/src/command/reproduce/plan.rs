@@ -1,6 +1,6 @@
 //! The runs that yield the figures of a table.
 
-mod locktorture;
+pub(super) mod locktorture;
 mod perf;
 mod rwsem;
 pub(super) mod unixbench;
@@ -45,10 +45,18 @@ const WESTMERE: Site = Site {
     set: &[],
     cpus: 40,
 };
-/// With as many cores as the cover letter's machine, and no hypervisor.
+/// With as many cores as the cover letter's machine, no hypervisor, and wake-ups as on the other bare metal of that
+/// year.
 const CASCADE_LAKE: Site = Site {
     preset: "cascade-lake-2s",
-    set: &["cores=20", "virtual_machine=0", "ple=0", "halt_poll_max_ns=0"],
+    set: &[
+        "cores=20",
+        "virtual_machine=0",
+        "ple=0",
+        "halt_poll_max_ns=0",
+        "kick_ns=900",
+        "wake_ns=1500",
+    ],
     cpus: 80,
 };
 const THUNDERX2: Site = Site {

@@ -32,7 +32,11 @@ pub(crate) fn in_order<R: Send>(
         let mut started = 0;
         for _ in (0..jobs.min(count)).filter(|_| jobs > 1) {
             let (sender, work) = (sender.clone(), &work);
-            started += usize::from(Builder::new().spawn_scoped(scope, move || work(sender)).is_ok());
+            started += usize::from(
+                Builder::new()
+                    .spawn_scoped(scope, move || work(sender))
+                    .is_ok(),
+            );
         }
         drop(sender);
         let mut early = BTreeMap::new();

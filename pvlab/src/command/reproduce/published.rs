@@ -174,12 +174,6 @@ impl Publication {
         let figure = self.figures.iter().find(|figure| figure.place == *place);
         figure.map(|figure| figure.value)
     }
-
-    /// What the file says of `name`.
-    pub(crate) fn source_of(&self, name: &str) -> &str {
-        let found = self.source.iter().find(|(known, _)| known == name);
-        found.map_or("", |(_, value)| value)
-    }
 }
 
 /// The figure in a line, or the field that is wrong, and how.
@@ -237,11 +231,25 @@ mod tests {
             assert_eq!(found.figures.len(), count, "{table}");
             let total: f64 = found.figures.iter().map(|figure| figure.value).sum();
             assert!((total - sum).abs() < 1e-3, "{table}: {total}");
-            for name in ["list", "author", "date", "message-id", "subject", "machine", "preset"] {
-                assert!(!found.source_of(name).is_empty(), "{table}: no {name}");
+            for name in [
+                "list",
+                "author",
+                "date",
+                "message-id",
+                "subject",
+                "machine",
+                "preset",
+            ] {
+                let told = found.source.iter().find(|(known, _)| known == name);
+                assert!(
+                    told.is_some_and(|(_, told)| !told.is_empty()),
+                    "{table}: no {name}"
+                );
             }
         }
-        let seeds = KNOWN.iter().filter(|(table, ..)| *table != TableName::Extra);
+        let seeds = KNOWN
+            .iter()
+            .filter(|(table, ..)| *table != TableName::Extra);
         assert_eq!(seeds.map(|(_, count, _)| count).sum::<usize>(), 271);
     }
 
@@ -249,7 +257,13 @@ mod tests {
     fn at_most_a_quarter_of_a_table_is_fitted() {
         for table in TableName::ALL {
             let found = Publication::of(table, None).unwrap();
-            let of = |usage| found.figures.iter().filter(move |f| f.usage == usage).count();
+            let of = |usage| {
+                found
+                    .figures
+                    .iter()
+                    .filter(move |f| f.usage == usage)
+                    .count()
+            };
             assert!(of(Use::Fitted) * 4 <= found.figures.len(), "{table}");
         }
     }

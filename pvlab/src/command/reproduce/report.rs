@@ -2,11 +2,14 @@
 
 use super::claims::{Claim, judge};
 use super::closeness::Closeness;
+use super::notes;
 use super::published::{Place, Use};
 use super::result::{Cell, Figure, TableResult};
+use super::tables::TableName;
+use crate::human::plural;
 use crate::report::column::Columns;
-use crate::report::doc::{Block, Table};
-use crate::report::{Format, Report};
+use crate::report::doc::{self, Block, Table};
+use crate::report::{Format, Report, to_json};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -17,6 +20,8 @@ const SPREAD: f64 = 0.05;
 #[derive(Debug, Serialize)]
 pub(crate) struct Reproduction {
     schema: &'static str,
+    /// Of the published figures and the machines' presets, whichever tables there are.
+    inputs: String,
     /// Nothing was measured.
     simulated: bool,
     tables: Vec<TableResult>,
@@ -27,6 +32,7 @@ impl Reproduction {
     pub(crate) fn new(tables: Vec<TableResult>) -> Self {
         Self {
             schema: "pvlab.reproduce/1",
+            inputs: inputs(),
             simulated: true,
             claims: judge(&tables),
             tables,
@@ -54,12 +60,23 @@ impl Report for Reproduction {
             .csv(rows)
     }
 
+    /// Markdown has a heading for each table.
+    fn render(&self, format: Format) -> String {
+        match format {
+            Format::Json => to_json(self),
+            Format::Csv => self.csv(),
+            Format::Table => doc::render(&self.blocks(format), format),
+            Format::Markdown => self.markdown(),
+        }
+    }
+
     fn blocks(&self, format: Format) -> Vec<Block> {
         let mut blocks = vec![Block::Lines(vec![
             "Published figures beside simulated ones: of a model, as good as its parameters.".to_owned(),
             "x is simulated / published; * marks figures that a parameter was fitted to; +- is half of the range \
              over the seeds, if above 5 %."
                 .to_owned(),
+            format!("checksum of the inputs: {}", self.inputs),
         ])];
         for result in &self.tables {
             blocks.extend(of_table(result, format));
@@ -71,13 +88,45 @@ impl Report for Reproduction {
     }
 }
 
+impl Reproduction {
+    fn markdown(&self) -> String {
+        let format = Format::Markdown;
+        let head = &self.blocks(format)[..1];
+        let mut text = format!(
+            "# Published tables, reproduced\n\n{}",
+            doc::render(head, format)
+        );
+        for result in &self.tables {
+            text += &format!("\n## {}: {}\n\n", result.table, result.about);
+            text += &doc::render(&of_table(result, format), format);
+        }
+        if !self.claims.is_empty() {
+            text += "\n## Claims\n\n";
+            text += &doc::render(&[Block::Table(claims(&self.claims))], format);
+        }
+        text
+    }
+}
+
+/// FNV-1a (Fowler, Noll, Vo) of all that the figures are made from, but for the program.
+fn inputs() -> String {
+    let data = TableName::ALL.into_iter().map(TableName::built_in);
+    let presets = sim::presets::names().filter_map(sim::presets::text);
+    let bytes = data.chain(presets).flat_map(str::bytes);
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}
+
 /// A table in the layout of its mail.
 fn of_table(result: &TableResult, format: Format) -> Vec<Block> {
     let source = |name: &str| result.source.get(name).map_or("", String::as_str);
-    let heading = format!("{}: {}", result.table, result.about);
-    let mark = if format == Format::Markdown { "" } else { "== " };
-    let mut blocks = vec![Block::Lines(vec![
-        format!("{mark}{heading}"),
+    let mut lines = Vec::new();
+    if format != Format::Markdown {
+        lines.push(format!("== {}: {}", result.table, result.about));
+    }
+    lines.extend([
         format!(
             "{}, {}, {}: {}; message {}",
             source("author"),
@@ -87,14 +136,16 @@ fn of_table(result: &TableResult, format: Format) -> Vec<Block> {
             source("message-id")
         ),
         format!(
-            "published: {}; simulated: sim:{}, {} seeds",
+            "published: {}; simulated: sim:{}, {}",
             source("machine"),
             source("preset"),
-            result.seeds
+            plural(result.seeds, "seed")
         ),
         closeness("all", result.all),
         closeness("held out", result.held_out),
-    ])];
+    ]);
+    lines.extend(notes::of(result.table).iter().map(|&note| note.to_owned()));
+    let mut blocks = vec![Block::Lines(lines)];
     for block in in_order(result.cells.iter().map(|c| &c.published.place.block)) {
         let of_block = |cell: &&Cell| cell.published.place.block == *block;
         blocks.push(Block::Table(published(
@@ -145,14 +196,22 @@ fn published(block: &str, cells: &[&Cell]) -> Table {
         let mut line = vec![row.clone()];
         for column in &columns {
             let here = |cell: &&&Cell| {
-                let Place { row: r, column: c, .. } = &cell.published.place;
+                let Place {
+                    row: r, column: c, ..
+                } = &cell.published.place;
                 r == row && c == *column
             };
             line.extend(match cells.iter().find(here) {
                 Some(cell) => [
-                    number(cell.published.value) + if cell.published.usage == Use::Fitted { "*" } else { "" },
+                    number(cell.published.value)
+                        + if cell.published.usage == Use::Fitted {
+                            "*"
+                        } else {
+                            ""
+                        },
                     cell.simulated.map_or_else(|| "-".to_owned(), with_spread),
-                    cell.ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")),
+                    cell.ratio
+                        .map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")),
                 ],
                 None => ["-", "-", "-"].map(str::to_owned),
             });
@@ -164,7 +223,11 @@ fn published(block: &str, cells: &[&Cell]) -> Table {
 
 /// Simulated figures that have no published ones.
 fn not_published(result: &TableResult, block: &str) -> Table {
-    let more: Vec<_> = result.more.iter().filter(|m| m.place.block == block).collect();
+    let more: Vec<_> = result
+        .more
+        .iter()
+        .filter(|m| m.place.block == block)
+        .collect();
     let columns = in_order(more.iter().map(|m| &m.place.column));
     let mut header = vec![String::new()];
     header.extend(columns.iter().map(|column| (*column).clone()));
@@ -202,7 +265,9 @@ fn number(value: f64) -> String {
         _ => 2,
     };
     let text = format!("{value:.digits$}");
-    let (sign, rest) = text.strip_prefix('-').map_or(("", &*text), |rest| ("-", rest));
+    let (sign, rest) = text
+        .strip_prefix('-')
+        .map_or(("", &*text), |rest| ("-", rest));
     let (whole, part) = rest.split_once('.').unwrap_or((rest, ""));
     let groups: Vec<&str> = (0..whole.len())
         .step_by(3)
@@ -212,7 +277,11 @@ fn number(value: f64) -> String {
         })
         .collect();
     let whole = groups.into_iter().rev().collect::<Vec<_>>().join(",");
-    let part = if part.is_empty() { String::new() } else { format!(".{part}") };
+    let part = if part.is_empty() {
+        String::new()
+    } else {
+        format!(".{part}")
+    };
     format!("{sign}{whole}{part}")
 }
 
@@ -239,7 +308,6 @@ fn claims(claims: &[Claim]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::super::published::Publication;
-    use super::super::tables::TableName;
     use super::*;
     use crate::report::fixture::undocumented;
 
@@ -261,8 +329,14 @@ mod tests {
     fn numbers_are_as_in_mails() {
         assert_eq!(number(29_276.0), "29,276");
         assert_eq!(number(1_234_567.0), "1,234,567");
-        assert_eq!((number(161.1), number(0.0), number(-93.5)), ("161.1".into(), "0".into(), "-93.5".into()));
-        assert_eq!((number(0.987), number(-1500.0)), ("0.99".into(), "-1,500".into()));
+        assert_eq!(
+            (number(161.1), number(0.0), number(-93.5)),
+            ("161.1".into(), "0".into(), "-93.5".into())
+        );
+        assert_eq!(
+            (number(0.987), number(-1500.0)),
+            ("0.99".into(), "-1,500".into())
+        );
     }
 
     #[test]
@@ -282,7 +356,10 @@ mod tests {
                 assert_eq!(text.contains(part), part != "871.8", "{part} in\n{text}");
             }
             // The row of 64 threads, of three columns with three figures each.
-            let row = text.lines().find(|line| line.trim_start_matches(['|', ' ']).starts_with("64 ")).unwrap();
+            let row = text
+                .lines()
+                .find(|line| line.trim_start_matches(['|', ' ']).starts_with("64 "))
+                .unwrap();
             assert_eq!(row.matches("2.00").count(), 3, "{row}");
         }
     }
@@ -295,7 +372,10 @@ mod tests {
         assert!(csv.contains("000,before,64,mixed,kops/s,held-out,61"));
         let json: serde_json::Value = serde_json::from_str(&report().render(Format::Json)).unwrap();
         assert_eq!(json["schema"], "pvlab.reproduce/1");
-        assert_eq!(json["tables"][0]["cells"][0]["published"], serde_json::Value::Null);
+        assert_eq!(
+            json["tables"][0]["cells"][0]["published"],
+            serde_json::Value::Null
+        );
         assert_eq!(json["tables"][0]["cells"][0]["value"], 27_373.0);
         assert_eq!(json["tables"][0]["cells"][0]["ratio"], 2.0);
         assert_eq!(json["claims"][0]["id"], "C1");

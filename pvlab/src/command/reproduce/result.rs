@@ -1,6 +1,7 @@
 //! What came out of the runs, beside what was published.
 
 use super::closeness::Closeness;
+use super::plan::locktorture::SLICE;
 use super::plan::unixbench::{ITEMS, SCORE, score};
 use super::published::{Place, Publication, Published, Use};
 use super::tables::TableName;
@@ -165,12 +166,14 @@ fn derive(published: &Publication, simulated: &mut BTreeMap<Place, Figure>) {
     }
 }
 
-/// locktorture's reports count from the start. The first came after its interval, the others when they came.
+/// locktorture's reports count from the start. The first came after its interval, the others when they came. The first
+/// slice is the beginning, while threads are created, and stands for itself.
 fn totals(published: &Publication, simulated: &mut BTreeMap<Place, Figure>) {
     /// Its statistics interval, s.
     const INTERVAL: f64 = 2.0;
+    let begins = SLICE.as_secs_f64();
     for block in ["old", "queued"] {
-        for side in ["writes", "reads"] {
+        'sides: for side in ["writes", "reads"] {
             let mut total = Figure {
                 median: 0.0,
                 least: 0.0,
@@ -183,12 +186,20 @@ fn totals(published: &Publication, simulated: &mut BTreeMap<Place, Figure>) {
                     None => INTERVAL,
                 };
                 let row = format!("{side} {n}");
-                let Some(&rate) = simulated.get(&Place::new(block, &row, "rate")) else {
-                    break;
+                let rate = |n: usize| {
+                    let row = format!("{side} {n}");
+                    simulated.get(&Place::new(block, row, "rate")).copied()
                 };
-                total.median += rate.median * length;
-                total.least += rate.least * length;
-                total.most += rate.most * length;
+                let parts = match n {
+                    1 => [(rate(1), begins), (rate(2), length - begins)],
+                    n => [(rate(n), length), (rate(n), 0.0)],
+                };
+                for (rate, length) in parts {
+                    let Some(rate) = rate else { continue 'sides };
+                    total.median += rate.median * length;
+                    total.least += rate.least * length;
+                    total.most += rate.most * length;
+                }
                 simulated.insert(Place::new(block, &row, "total"), total);
             }
         }
@@ -245,7 +256,10 @@ mod tests {
         let found = [90_000.0, 70_000.0, 80_000.0].map(|value| vec![(place.clone(), value)]);
         let result = TableResult::new(&published, 3, found.into());
         let figure = result.simulated(&place).unwrap();
-        assert_eq!((figure.median, figure.least, figure.most), (80e3, 70e3, 90e3));
+        assert_eq!(
+            (figure.median, figure.least, figure.most),
+            (80e3, 70e3, 90e3)
+        );
         assert!((figure.spread() - 0.125).abs() < 1e-12);
         let cell = |c: &&Cell| c.published.place == place;
         let ratio = result.cells.iter().find(cell).unwrap().ratio.unwrap();

@@ -66,7 +66,10 @@ impl TableName {
         }
         match self {
             Self::Rwsem2019 => facts!("000", "rates of kernel rwsems before and after a patch"),
-            Self::Torture => facts!("001", "locktorture of the old and the queued rwlock of arm64"),
+            Self::Torture => facts!(
+                "001",
+                "locktorture of the old and the queued rwlock of arm64"
+            ),
             Self::Perf => facts!("003-perf", "perf bench with three spinlocks on powerpc"),
             Self::UnixBench => facts!("003-unixbench", "UnixBench with three spinlocks on powerpc"),
             Self::Rwsem2014 => facts!("004", "times of kernel rwsems before and after a series"),

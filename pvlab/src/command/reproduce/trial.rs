@@ -35,7 +35,11 @@ pub(crate) enum Reading {
     /// The same, and the most over the least of a vCPU.
     Spin { place: Place, scale: f64 },
     /// Reports of locktorture, and how long writers waited.
-    Reports { block: &'static str, torture: Torture, slice: Duration },
+    Reports {
+        block: &'static str,
+        torture: Torture,
+        slice: Duration,
+    },
 }
 
 /// When a locktorture reports, in seconds after its start, and how that is simulated: by slices, each of which
@@ -96,7 +100,10 @@ impl Trial {
                 vec![(place.clone(), all / record.measured_s * scale)]
             }
             Reading::Spin { place, scale } => {
-                let of_vcpu = vm.vcpus.iter().map(|vcpu| vcpu.counter(Counter::Acquisitions) as f64);
+                let of_vcpu = vm
+                    .vcpus
+                    .iter()
+                    .map(|vcpu| vcpu.counter(Counter::Acquisitions) as f64);
                 let (all, most, least) = of_vcpu.fold((0.0, 0.0, f64::INFINITY), |(a, m, l), n| {
                     (a + n, f64::max(m, n), f64::min(l, n))
                 });
@@ -129,13 +136,18 @@ fn reports(block: &str, outcome: &Outcome) -> Found {
             ));
         }
         let fails = |fail: u64| fail as f64;
-        for (side, fail) in [
-            ("writes", counts.writes.fail),
-            ("reads", counts.reads.map_or(0, |tally| tally.fail)),
-        ] {
-            for column in ["fail", "max", "min"] {
-                // Max and min were those of failures.
-                found.push((Place::new(block, format!("{side} {n}"), column), fails(fail)));
+        if matches!(block, "old" | "queued") {
+            for (side, fail) in [
+                ("writes", counts.writes.fail),
+                ("reads", counts.reads.map_or(0, |tally| tally.fail)),
+            ] {
+                for column in ["fail", "max", "min"] {
+                    // Max and min were those of failures.
+                    found.push((
+                        Place::new(block, format!("{side} {n}"), column),
+                        fails(fail),
+                    ));
+                }
             }
         }
         before = now;

@@ -8,7 +8,7 @@ use crate::sleep::{ASLEEP, GRANTED, cpu_of, me};
 use crate::trace::{How, TraceEvent};
 use crate::traced::{Held, TracedRw};
 use crate::{LockEvent, Platform, RawLock};
-use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 
 /// State of a waiter: it wants to read.
 const READS: u32 = 1;
@@ -71,6 +71,10 @@ impl<P: Platform, V: Variant, W: RawLock> RwSemXadd<P, V, W> {
             let held = self.held(How::Stolen);
             P::count(LockEvent::RwsemOptLock, 1);
             return held;
+        }
+        if Self::LEAVES_WAKE_UPS {
+            // Our leaving the spinners before the look at the count: pairs with the fence in is_spun_on().
+            P::fence(SeqCst);
         }
 
         self.wait.lock();
@@ -159,14 +163,23 @@ impl<P: Platform, V: Variant, W: RawLock> RwSemXadd<P, V, W> {
         }
     }
 
+    /// Whether a release may leave the wake-up to a writer that spins.
+    const LEAVES_WAKE_UPS: bool = !V::OLD && !V::RSPIN;
+
+    /// Whether somebody spins who has not looked at the count since we have left it.
+    fn is_spun_on(&self) -> bool {
+        // Our leaving the count before the look at the spinners: pairs with the fence in write_slow(), so that one
+        // who has missed the former is not missed by the latter.
+        P::fence(SeqCst);
+        self.osq.is_locked()
+    }
+
     #[cold]
     #[inline(never)]
     pub(super) fn wake_first(&self) {
-        if !V::OLD && !V::RSPIN && self.osq.is_locked() {
+        if Self::LEAVES_WAKE_UPS && self.is_spun_on() {
             // A writer spins: it takes the lock, or it will look at the count before it sleeps; so the wake-up can be
-            // left to it if that would have to wait. Acquire keeps the look at the wait lock behind that at the
-            // spinners, who have left by the Release of osq.unlock() before they ask for the wait lock.
-            P::fence(Acquire);
+            // left to it if that would have to wait.
             if !self.wait.try_lock() {
                 return;
             }

@@ -29,25 +29,120 @@ use TableName::{Aim7, Perf, Rwsem2014, Rwsem2019, Torture, UnixBench};
 
 /// All claims.
 pub(super) const CLAIMS: &[Stated] = &[
-    claim("C1", Rwsem2019, "the generic fast path is not slower at one thread", c1),
-    claim("C2", Rwsem2019, "mixed collapses by two orders of magnitude, the last step past 32 threads", c2),
-    claim("C3", Rwsem2019, "readers alone are on a plateau from 2 threads on", c3),
-    claim("C4", Rwsem2019, "writers alone lose most at 2 threads, then little; mixed at 64 is about 1 % of them", c4),
-    claim("C5", Rwsem2019, "runs of several threads differ from each other", c5),
-    claim("C6", Torture, "the old lock starves writers: below 0.1 % of the last interval, and falling", c6),
-    claim("C7", Torture, "queued: ten times the writes and more, a tenth to a half of the reads", c7),
-    claim("C8", Torture, "queued: readers are still preferred, beyond the 4 : 1 of the threads", c8),
-    claim("C9", Torture, "queued: a writer's wait is bounded where the old lock's is not", c9),
-    claim("C10", Perf, "qspinlock is fair, as fast at one thread, and faster under contention", c10),
-    claim("C11", UnixBench, "PowerNV: the call through a pointer costs next to nothing", c11),
-    claim("C12", UnixBench, "without overcommit pv loses to native: pHyp pv < current < q, KVM q > pv > current", c12),
-    claim("C13", UnixBench, "system calls: pv loses some per cent, q next to nothing", c13),
-    claim("C14", UnixBench, "KVM: process creation with the current lock falls behind by a quarter and more", c14),
-    claim("C15", Perf, "futex hash: pv gains, q the same; lock-pi all equal; pipe: both lose some per cent", c15),
-    claim("C16", Rwsem2014, "before: 1:1 takes the same for each operation at 2 and 10 threads; gains 5 times and more", c16),
-    claim("C17", Rwsem2014, "after: rwsem is faster than the mutex in all 18 cells", c17),
-    claim("C18", Aim7, "AIM7 gains some per cent at most, in all four", c18),
-    claim("C19", Perf, "overcommitted, not measured then: pv holds its rate where native collapses", c19),
+    claim(
+        "C1",
+        Rwsem2019,
+        "the generic fast path is not slower at one thread",
+        c1,
+    ),
+    claim(
+        "C2",
+        Rwsem2019,
+        "mixed collapses by two orders of magnitude, the last step past 32 threads",
+        c2,
+    ),
+    claim(
+        "C3",
+        Rwsem2019,
+        "readers alone are on a plateau from 2 threads on",
+        c3,
+    ),
+    claim(
+        "C4",
+        Rwsem2019,
+        "writers alone lose most at 2 threads, then little; mixed at 64 is about 1 % of them",
+        c4,
+    ),
+    claim(
+        "C5",
+        Rwsem2019,
+        "runs of several threads differ from each other",
+        c5,
+    ),
+    claim(
+        "C6",
+        Torture,
+        "the old lock starves writers: below 0.1 % of the last interval, and falling",
+        c6,
+    ),
+    claim(
+        "C7",
+        Torture,
+        "queued: ten times the writes and more, a tenth to a half of the reads",
+        c7,
+    ),
+    claim(
+        "C8",
+        Torture,
+        "queued: readers are still preferred, beyond the 4 : 1 of the threads",
+        c8,
+    ),
+    claim(
+        "C9",
+        Torture,
+        "queued: a writer's wait is bounded where the old lock's is not",
+        c9,
+    ),
+    claim(
+        "C10",
+        Perf,
+        "qspinlock is fair, as fast at one thread, and faster under contention",
+        c10,
+    ),
+    claim(
+        "C11",
+        UnixBench,
+        "PowerNV: the call through a pointer costs next to nothing",
+        c11,
+    ),
+    claim(
+        "C12",
+        UnixBench,
+        "without overcommit pv loses to native: pHyp pv < current < q, KVM q > pv > current",
+        c12,
+    ),
+    claim(
+        "C13",
+        UnixBench,
+        "system calls: pv loses some per cent, q next to nothing",
+        c13,
+    ),
+    claim(
+        "C14",
+        UnixBench,
+        "KVM: process creation with the current lock falls behind by a quarter and more",
+        c14,
+    ),
+    claim(
+        "C15",
+        Perf,
+        "futex hash: pv gains, q the same; lock-pi all equal; pipe: both lose some per cent",
+        c15,
+    ),
+    claim(
+        "C16",
+        Rwsem2014,
+        "before: 1:1 takes the same for each operation at 2 and 10 threads; gains 5 times and more",
+        c16,
+    ),
+    claim(
+        "C17",
+        Rwsem2014,
+        "after: rwsem is faster than the mutex in all 18 cells",
+        c17,
+    ),
+    claim(
+        "C18",
+        Aim7,
+        "AIM7 gains some per cent at most, in all four",
+        c18,
+    ),
+    claim(
+        "C19",
+        Perf,
+        "overcommitted, not measured then: pv holds its rate where native collapses",
+        c19,
+    ),
 ];
 
 const THREADS: [&str; 7] = ["1", "2", "4", "8", "16", "32", "64"];
@@ -57,7 +152,10 @@ fn c1(of: &Of<'_>) -> Option<Judged> {
     let ratios = [ratio("wlock")?, ratio("rlock")?, ratio("mixed")?];
     let holds = ratios.iter().all(|ratio| (0.99..1.1).contains(ratio));
     let [w, r, m] = ratios.map(|ratio| 100.0 * (ratio - 1.0));
-    judged(holds, format!("{w:+.1}, {r:+.1} and {m:+.1} % (w, r, mixed)"))
+    judged(
+        holds,
+        format!("{w:+.1}, {r:+.1} and {m:+.1} % (w, r, mixed)"),
+    )
 }
 
 fn c2(of: &Of<'_>) -> Option<Judged> {
@@ -69,8 +167,14 @@ fn c2(of: &Of<'_>) -> Option<Judged> {
         let falls = rates.windows(2).all(|pair| pair[1] < pair[0]);
         let (collapse, step) = (rates[0] / rates[6], rates[5] / rates[6]);
         holds &= falls && collapse >= 100.0 && step >= 4.0;
-        let how = if falls { "falls throughout" } else { "does not fall throughout" };
-        told.push(format!("{block}: {collapse:.0} times, the last step {step:.1}, {how}"));
+        let how = if falls {
+            "falls throughout"
+        } else {
+            "does not fall throughout"
+        };
+        told.push(format!(
+            "{block}: {collapse:.0} times, the last step {step:.1}, {how}"
+        ));
     }
     judged(holds, told.join("; "))
 }
@@ -78,13 +182,18 @@ fn c2(of: &Of<'_>) -> Option<Judged> {
 fn c3(of: &Of<'_>) -> Option<Judged> {
     let mut worst = 0.0_f64;
     for block in ["before", "after"] {
-        let rates = THREADS[1..].iter().map(|threads| of.at(block, threads, "rlock"));
+        let rates = THREADS[1..]
+            .iter()
+            .map(|threads| of.at(block, threads, "rlock"));
         let rates: Vec<f64> = rates.collect::<Option<_>>()?;
         let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
         let most = rates.iter().copied().fold(0.0, f64::max);
         worst = worst.max((most - least) / (most + least));
     }
-    judged(worst <= 0.12, format!("flat within +-{:.0} %", 100.0 * worst))
+    judged(
+        worst <= 0.12,
+        format!("flat within +-{:.0} %", 100.0 * worst),
+    )
 }
 
 fn c4(of: &Of<'_>) -> Option<Judged> {
@@ -109,7 +218,11 @@ fn c5(of: &Of<'_>) -> Option<Judged> {
     }
     // One seed has no spread.
     seen.then_some(())?;
-    let told = format!("mixed up to +-{:.0} % over the seeds, at {} threads", 100.0 * most.0, most.1);
+    let told = format!(
+        "mixed up to +-{:.0} % over the seeds, at {} threads",
+        100.0 * most.0,
+        most.1
+    );
     judged(most.0 > 0.03, told)
 }
 
@@ -120,7 +233,11 @@ fn c6(of: &Of<'_>) -> Option<Judged> {
         Some(writes / (writes + reads))
     };
     let (first, last) = (share("1")?, share("3")?);
-    let told = format!("writes are {:.3} % at first, {:.3} % in the end", 100.0 * first, 100.0 * last);
+    let told = format!(
+        "writes are {:.3} % at first, {:.3} % in the end",
+        100.0 * first,
+        100.0 * last
+    );
     judged(last < 0.001 && last < first, told)
 }
 
@@ -128,7 +245,10 @@ fn c7(of: &Of<'_>) -> Option<Judged> {
     let ratio = |row| Some(of.at("queued", row, "rate")? / of.at("old", row, "rate")?);
     let (writes, reads) = (ratio("writes 3")?, ratio("reads 3")?);
     let holds = writes > 10.0 && (0.1..0.5).contains(&reads);
-    judged(holds, format!("writes times {writes:.0}, reads times {reads:.2}"))
+    judged(
+        holds,
+        format!("writes times {writes:.0}, reads times {reads:.2}"),
+    )
 }
 
 fn c8(of: &Of<'_>) -> Option<Judged> {
@@ -165,7 +285,10 @@ const CURRENT: &str = "current-spinlock";
 fn c11(of: &Of<'_>) -> Option<Judged> {
     let column = "pv-qspinlock and qspinlock";
     let change = of.at("PowerNV", SCORE, column)? / of.at("PowerNV", SCORE, CURRENT)? - 1.0;
-    judged(change.abs() < 0.02, format!("{:+.1} % of the score", 100.0 * change))
+    judged(
+        change.abs() < 0.02,
+        format!("{:+.1} % of the score", 100.0 * change),
+    )
 }
 
 fn c12(of: &Of<'_>) -> Option<Judged> {
@@ -202,9 +325,15 @@ fn c14(of: &Of<'_>) -> Option<Judged> {
 }
 
 fn c15(of: &Of<'_>) -> Option<Judged> {
-    let change = |row, column| Some(100.0 * (of.at("pHyp", row, column)? / of.at("pHyp", row, CURRENT)? - 1.0));
+    let change = |row, column| {
+        Some(100.0 * (of.at("pHyp", row, column)? / of.at("pHyp", row, CURRENT)? - 1.0))
+    };
     let both = |row| Some((change(row, "pv-qspinlock")?, change(row, "qspinlock")?));
-    let (hash, pi, pipe) = (both("futex hash")?, both("futex lock-pi")?, both("sched pipe")?);
+    let (hash, pi, pipe) = (
+        both("futex hash")?,
+        both("futex lock-pi")?,
+        both("sched pipe")?,
+    );
     let holds = hash.0 > 2.0
         && hash.1.abs() < 2.0
         && pi.0.abs() < 2.0
@@ -212,7 +341,12 @@ fn c15(of: &Of<'_>) -> Option<Judged> {
         && pipe.0 < 0.0
         && pipe.1 < 0.0;
     let told = |(pv, q): (f64, f64)| format!("pv {pv:+.1} %, q {q:+.1} %");
-    let told = format!("hash {}; lock-pi {}; pipe {}", told(hash), told(pi), told(pipe));
+    let told = format!(
+        "hash {}; lock-pi {}; pipe {}",
+        told(hash),
+        told(pi),
+        told(pipe)
+    );
     judged(holds, told)
 }
 
@@ -234,7 +368,9 @@ fn c16(of: &Of<'_>) -> Option<Judged> {
     let [a, b, c] = [same[0], same[1], same[2]];
     judged(
         holds,
-        format!("10/2 threads {a:.2}, {b:.2}, {c:.2} for each operation; gains {least:.0} to {most:.0} times"),
+        format!(
+            "10/2 threads {a:.2}, {b:.2}, {c:.2} for each operation; gains {least:.0} to {most:.0} times"
+        ),
     )
 }
 
@@ -262,7 +398,10 @@ fn c18(of: &Of<'_>) -> Option<Judged> {
     let changes = rows.map(|row| of.at("AIM7", row, "change"));
     let changes: Vec<f64> = changes.into_iter().collect::<Option<_>>()?;
     let holds = changes.iter().all(|change| (0.0..15.0).contains(change));
-    let told: Vec<_> = changes.iter().map(|change| format!("{change:+.1} %")).collect();
+    let told: Vec<_> = changes
+        .iter()
+        .map(|change| format!("{change:+.1} %"))
+        .collect();
     judged(holds, told.join(", "))
 }
 
@@ -275,7 +414,9 @@ fn c19(of: &Of<'_>) -> Option<Judged> {
         if times != "1" {
             holds &= pv > 10.0 * q;
         }
-        told.push(format!("{times}x: pv {pv:.0}, q {q:.2}, pv-next {next:.0} k/s"));
+        told.push(format!(
+            "{times}x: pv {pv:.0}, q {q:.2}, pv-next {next:.0} k/s"
+        ));
     }
     judged(holds, told.join("; "))
 }

@@ -44,7 +44,13 @@ pub(super) fn trials() -> Vec<Trial> {
             });
         }
         for vcpus in [1, VCPUS] {
-            trials.push(spin(POWER8, "contended", (column, lock), (vcpus, vcpus), ms(4)));
+            trials.push(spin(
+                POWER8,
+                "contended",
+                (column, lock),
+                (vcpus, vcpus),
+                ms(4),
+            ));
         }
     }
     for (column, lock) in LOCKS.into_iter().chain([("pv-next", LockKind::PvNext)]) {

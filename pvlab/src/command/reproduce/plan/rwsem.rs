@@ -55,7 +55,13 @@ pub(super) fn rates_extra() -> Vec<Trial> {
     for (column, lock) in [("before", LockKind::RwsemXadd), ("after", LockKind::Rwsem)] {
         for threads in [2, 4, 8, 16, 32, 64] {
             let mode = (column, 0.5);
-            trials.push(rate(CASCADE_LAKE, ("v8", lock), threads, mode, threads.to_string()));
+            trials.push(rate(
+                CASCADE_LAKE,
+                ("v8", lock),
+                threads,
+                mode,
+                threads.to_string(),
+            ));
         }
     }
     trials
@@ -100,8 +106,6 @@ pub(super) fn times_2014() -> Vec<Trial> {
 /// What a mix of AIM7's jobs does to the rwsem that all of its processes share: of each job so many operations.
 struct Jobs {
     row: &'static str,
-    /// Users, the middle of the range.
-    users: usize,
     /// Operations of a job, and the share of them that read.
     operations: f64,
     reads: f64,
@@ -109,33 +113,30 @@ struct Jobs {
     fitted_to: &'static str,
 }
 
-/// Emulations of lock footprints: how often a job takes the lock is assumed, not known.
+/// Emulations of lock footprints: how often a job takes the lock is assumed, not known. There is one thread for each
+/// CPU, and so nothing tells the ranges of users apart but what is fitted.
 const JOBS: [Jobs; 4] = [
     Jobs {
         row: "custom (200-1000)",
-        users: 200,
-        operations: 4.0,
+        operations: 40.0,
         reads: 0.5,
         fitted_to: "custom (200-1000)",
     },
     Jobs {
         row: "custom (1100-2000)",
-        users: 400,
-        operations: 4.0,
+        operations: 40.0,
         reads: 0.5,
         fitted_to: "custom (200-1000)",
     },
     Jobs {
         row: "high_systime (200-1000)",
-        users: 200,
-        operations: 2.0,
+        operations: 40.0,
         reads: 0.5,
         fitted_to: "high_systime (200-1000)",
     },
     Jobs {
         row: "high_systime (1100-2000)",
-        users: 400,
-        operations: 2.0,
+        operations: 40.0,
         reads: 0.5,
         fitted_to: "high_systime (1100-2000)",
     },
@@ -159,9 +160,9 @@ pub(super) fn aim7(published: &Publication) -> Vec<Trial> {
             ("before", LockKind::RwsemXadd2014),
             ("after", LockKind::RwsemXadd2014Both),
         ] {
-            let length = Length::Duration(ms(40));
+            let length = Length::Duration(ms(60));
             let kind = BenchKind::RwsemBench;
-            let mut scenario = WESTMERE.bench(kind, lock, jobs.users, length, ms(10));
+            let mut scenario = WESTMERE.bench(kind, lock, WESTMERE.cpus, length, ms(10));
             read(&mut scenario, jobs.reads, 0);
             let workload = &mut scenario.workload;
             workload.critical = work_for(HELD);
