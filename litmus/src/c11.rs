@@ -19,9 +19,12 @@
 //!
 //! Data races are found by counting, per cell and thread, the accesses that happened before.
 
-use crate::layout::{Kind, Layout};
+mod data;
+mod state;
+
+use crate::layout::Layout;
 use crate::op::{Op, Place, Reply, Side, acquires, releases};
-use crate::view::{Fingerprint, SLOTS, View};
+use crate::view::View;
 use std::sync::atomic::Ordering;
 
 /// One value that a place has.
@@ -405,45 +408,6 @@ impl C11 {
         }
     }
 
-    fn access(
-        &mut self,
-        layout: &mut Layout,
-        t: usize,
-        cell: u32,
-        write: Option<u64>,
-    ) -> Result<u64, String> {
-        let threads = self.threads.len();
-        let first = layout.cell(cell, threads);
-        let now = self.threads[t].now;
-        let data = self.data(cell);
-        let knows = |thread: usize, count: u8| thread == t || now.get(first + thread) >= count;
-        let races = |thread: usize| {
-            Err(format!(
-                "data race: thread {t} {} cell {cell}, and does not know of thread {thread}'s access",
-                if write.is_some() { "writes" } else { "reads" }
-            ))
-        };
-        if let Some((writer, count)) = data.written
-            && !knows(writer, count)
-        {
-            return races(writer);
-        }
-        if write.is_some()
-            && let Some(other) = (0..threads).find(|&other| !knows(other, data.counts[other]))
-        {
-            return races(other);
-        }
-        data.counts[t] += 1;
-        let count = data.counts[t];
-        if let Some(value) = write {
-            data.value = value;
-            data.written = Some((t, count));
-        }
-        let value = data.value;
-        self.threads[t].now.raise(first + t, count);
-        Ok(value)
-    }
-
     /// Whether a place among `loaded` has something newer than what thread `t` knows.
     pub(crate) fn is_news(&self, t: usize, loaded: &[u8]) -> bool {
         loaded
@@ -471,69 +435,6 @@ impl C11 {
     /// The value of a cell.
     pub(crate) fn datum(&self, cell: u32) -> u64 {
         self.data.get(cell as usize).map_or(0, |data| data.value)
-    }
-
-    /// Adds what can make a difference for those of the threads that are still `live`.
-    pub(crate) fn describe(&self, layout: &Layout, live: &[bool], state: &mut Fingerprint) {
-        let mut floor = [0; SLOTS];
-        for (slot, messages) in self.places.iter().enumerate() {
-            let knows = self.threads.iter().zip(live).filter(|(_, live)| **live);
-            let least = knows.map(|(thread, _)| thread.now.get(slot)).min();
-            floor[slot] = least.unwrap_or_else(|| small(messages.len().saturating_sub(1)));
-        }
-        let of = |view: &View, state: &mut Fingerprint| {
-            for (slot, kind) in layout.kinds.iter().enumerate() {
-                let known = view.get(slot);
-                let above = match *kind {
-                    Kind::Place => known.saturating_sub(floor[slot]),
-                    Kind::Cell { cell, thread } => {
-                        let Some(data) = self.data.get(cell as usize) else {
-                            continue;
-                        };
-                        let wrote = data.written.filter(|&(writer, _)| writer == thread);
-                        let last = data.counts[thread];
-                        u8::from(last > 0 && known >= last)
-                            + 2 * u8::from(wrote.is_some_and(|(_, count)| known >= count))
-                    }
-                };
-                if above > 0 {
-                    state.add((slot as u64) << 8 | u64::from(above));
-                }
-            }
-            state.add(u64::MAX);
-        };
-        for (slot, messages) in self.places.iter().enumerate() {
-            if messages.len() < 2 {
-                continue;
-            }
-            state.add(0x1_0000 | slot as u64);
-            let first = usize::from(floor[slot]);
-            for (at, message) in messages.iter().enumerate().skip(first) {
-                state.add(message.value);
-                state.add(u64::from(message.made_of && at > first));
-                of(&message.says, state);
-            }
-        }
-        for data in &self.data {
-            state.add(data.value);
-            state.add(data.written.map_or(0, |(writer, _)| 1 + writer as u64));
-            for count in data.counts {
-                state.add((count > 0).into());
-            }
-        }
-        for (t, (thread, live)) in self.threads.iter().zip(live).enumerate() {
-            if *live {
-                state.add(0x2_0000 | t as u64);
-                of(&thread.now, state);
-                if self.fences {
-                    of(&thread.heard, state);
-                }
-                of(&thread.released, state);
-                state.add(self.tokens[t].set.into());
-                of(&self.tokens[t].says, state);
-            }
-        }
-        of(&self.fenced, state);
     }
 }
 

@@ -2,10 +2,12 @@
 
 use crate::atomics::LockAtomic;
 use crate::locks::{Do, Parts, Use, alone};
-use crate::model::Setting;
+use crate::model::{Cell, Part, Setting, at};
+use crate::platform::register;
 use crate::{Explored, Facts, Failure, Limits, Litmus, Model, Numa, Patience};
-use Do::{Downgrade, KillableRead, KillableWrite, Read, Try, Write};
+use Do::{Downgrade, KillableRead, KillableWrite, Read, Try, TryRead, Write};
 use pvlock::LockEvent::{self, *};
+use pvlock::sleep::osq::Osq;
 use pvlock::sleep::within::Within;
 use pvlock::word::LockWord;
 use pvlock::{LockKind, RawCna, RawPvNext, RawPvQSpinLock, RawQSpinLock, RawRwSem, RawSleepMutex};
@@ -71,6 +73,12 @@ impl Case {
         self
     }
 
+    /// Waits for a while end in vain so often.
+    const fn waiting(mut self, timeouts: u8) -> Self {
+        self.used.limits.timeouts = timeouts;
+        self
+    }
+
     const fn in_models(mut self, models: &'static [Model]) -> Self {
         self.models = models;
         self
@@ -131,6 +139,16 @@ fn spinning(kind: LockKind) -> Vec<Case> {
     match kind {
         LockKind::Cna => cases.extend([
             case("two sections each", TWO_EACH, ANY).in_models(ALL),
+            case(
+                "three queue, one again, on two NUMA nodes",
+                QUEUE_AGAIN,
+                Some(1),
+            )
+            .waiting(2)
+            .with(|facts| facts.numa = Numa::Two)
+            .by(queue_behind_a_holder::<RawCna<Litmus>>)
+            .in_models(C11)
+            .that_sees(&[CnaMoved]),
             case("three queue, on two NUMA nodes", THREE_QUEUE, Some(1))
                 .with(|facts| facts.numa = Numa::Two)
                 .by(queue_behind_a_holder::<RawCna<Litmus>>)
@@ -162,16 +180,39 @@ fn paravirtual(kind: LockKind) -> Vec<Case> {
     // A plain store as release makes ten times as many states, of which `pv-next` stands for all.
     let bytes = u32::from(!kind.traits().barriers || kind == LockKind::PvNext);
     let case = |name, parts, bound| Case::new(kind, name, parts, bound);
-    vec![
+    let mut cases = vec![
         case("one section each", ONE_EACH, Some(2))
             .in_models(C11)
             .that_sees(&[PvWaitHead, PvWaitNode, PvLockStealing, PvKickUnlock]),
         case("one section each, bytes", ONE_EACH, Some(bytes)).in_models(&[Model::X86]),
         case("two sections each, two CPUs", TWO_EACH, Some(3)).in_models(C11),
-        case("unfounded wake-ups", TWO_EACH, Some(2))
+        case("one section each, two waits in vain", ONE_EACH, Some(1))
+            .waiting(2)
+            .in_models(C11),
+        case(
+            "two sections each, two CPUs, two waits in vain",
+            TWO_EACH,
+            Some(3),
+        )
+        .waiting(2)
+        .in_models(C11),
+        case("unfounded wake-ups", TWO_EACH, Some(3))
+            .waiting(2)
             .with(|facts| facts.wakes_early = true)
             .in_models(C11),
-    ]
+    ];
+    let both: Option<Run> = match kind {
+        LockKind::PvQSpinLock => Some(two_locks::<RawPvQSpinLock<Litmus>>),
+        LockKind::PvNext => Some(two_locks::<RawPvNext<Litmus>>),
+        _ => None,
+    };
+    cases.extend(both.map(|run| {
+        case("two locks in a table of two slots", ONE_EACH, Some(2))
+            .in_models(C11)
+            .by(run)
+            .that_sees(&[PvWaitHead, PvKickUnlock])
+    }));
+    cases
 }
 
 fn shared(kind: LockKind) -> Vec<Case> {
@@ -187,8 +228,11 @@ fn shared(kind: LockKind) -> Vec<Case> {
         )
         .with(|facts| facts.handler = Some(2))
         .in_models(C11),
+        case("two writers and tries to read", TRIES_TO_READ).in_models(C11),
     ]
 }
+
+const TRIES_TO_READ: Parts = &[&[Write], &[TryRead, TryRead], &[Write]];
 
 fn sleeping(kind: LockKind) -> Vec<Case> {
     let case = |name, parts, bound| Case::new(kind, name, parts, bound).in_models(C11);
@@ -202,13 +246,20 @@ fn sleeping(kind: LockKind) -> Vec<Case> {
     let mut cases = vec![
         case("one section each, all spin", ONE_EACH, Some(spins)),
         case("one section each, none spins", ONE_EACH, Some(1)).with(never),
-        case("two sections each, none spins", TWO_EACH, Some(2)).with(never),
+        case("two sections each, none spins", TWO_EACH, Some(3)).with(never),
     ];
     if kind.is_rw() {
         let mixed: Parts = &[&[Write], &[Read], &[Read]];
         cases.extend([
             case("a writer and two readers, none spins", mixed, Some(1)).with(never),
             case("a writer and two readers, all spin", mixed, Some(1)),
+            case(
+                "a writer and a reader, none spins",
+                &[&[Write], &[Read]],
+                Some(3),
+            )
+            .with(never),
+            case("two writers and tries to read", TRIES_TO_READ, Some(1)),
         ]);
     }
     if kind.is_sem() {
@@ -237,6 +288,18 @@ fn sleeping(kind: LockKind) -> Vec<Case> {
         );
     }
     if kind == LockKind::Mutex {
+        let spinners: Parts = &[&[Write], &[Write], &[Write]];
+        let queue = |name, bound| case(name, spinners, bound).by(spinners_queue);
+        cases.push(
+            case("one section each, spinners give up", ONE_EACH, Some(1))
+                .with(|facts| facts.patience = Patience::Either),
+        );
+        cases.extend([
+            queue("the spinners' queue", ANY),
+            queue("the spinners' queue, which is left", Some(3)).with(never),
+            queue("the spinners' queue, which is left or not", Some(2))
+                .with(|facts| facts.patience = Patience::Either),
+        ]);
         over(
             kind,
             &mut cases,
@@ -271,6 +334,81 @@ fn over(kind: LockKind, cases: &mut Vec<Case>, runs: [Run; 4]) {
 
 /// Three CPUs that queue, and one that lets them.
 const THREE_QUEUE: Parts = &[&[Write], &[Write], &[Write], &[]];
+
+const QUEUE_AGAIN: Parts = &[&[Write, Write], &[Write], &[Write], &[]];
+
+/// The queue of optimistic spinners by itself, as if it guarded data; who leaves it does not touch them.
+fn spinners_queue(used: Use, model: Model) -> Result<Explored, Failure> {
+    let parts = used.parts.iter().map(|_| {
+        let part = |osq: &Osq<Litmus>| {
+            at(0);
+            if osq.lock() {
+                at(1);
+                GUARDED.add_one();
+                osq.unlock();
+            }
+        };
+        Box::new(part) as Part<Osq<Litmus>>
+    });
+    let setting = Setting {
+        shared: Osq::default,
+        register: |_| (),
+        parts: parts.collect(),
+        end: Box::new(|osq| {
+            assert!(GUARDED.last() > 0, "nobody got to the head");
+            assert!(!osq.is_locked(), "somebody is left in the queue");
+        }),
+        fences: false,
+        facts: used.facts,
+        limits: used.limits,
+    };
+    setting.explore(model)
+}
+
+const GUARDED: Cell = Cell::new(0);
+
+/// One CPU holds two locks at once, and for each another waits; one of these then takes the other lock, too. Their
+/// entries are in one line of the table.
+fn two_locks<L: RawLock>(used: Use, model: Model) -> Result<Explored, Failure> {
+    const CELLS: [Cell; 2] = [Cell::new(0), Cell::new(1)];
+    fn add(which: usize) {
+        let value = CELLS[which].read();
+        CELLS[which].write(value + 1);
+    }
+    fn section<L: RawLock>(locks: &[L; 2], which: usize, place: usize) {
+        at(2 * place);
+        locks[which].lock();
+        at(2 * place + 1);
+        add(which);
+        locks[which].unlock();
+    }
+    let setting = Setting::<[L; 2]> {
+        shared: || [L::new(), L::new()],
+        register: |locks| locks.iter().for_each(register),
+        parts: vec![
+            Box::new(|locks| {
+                at(0);
+                locks.iter().for_each(L::lock);
+                at(1);
+                (0..2).for_each(add);
+                locks.iter().for_each(L::unlock);
+            }),
+            Box::new(|locks| (0..2).for_each(|which| section(locks, which, which))),
+            Box::new(|locks| section(locks, 1, 0)),
+        ],
+        end: Box::new(|locks| {
+            assert_eq!(CELLS.map(Cell::last), [2, 3]);
+            assert!(
+                !locks.iter().any(L::is_locked),
+                "somebody is left in a lock"
+            );
+        }),
+        fences: true,
+        facts: used.facts,
+        limits: used.limits,
+    };
+    setting.explore(model)
+}
 
 /// As the lock is held, and another CPU is pending, all three queue. Then both are gone.
 fn queue_behind_a_holder<L: RawLock>(used: Use, model: Model) -> Result<Explored, Failure> {

@@ -96,8 +96,11 @@ impl fmt::Display for Failure {
     }
 }
 
+/// An execution that has ended.
+type Ended = Rc<RefCell<(Machine, Layout)>>;
+
 thread_local! {
-    static AT_THE_END: RefCell<Option<Rc<RefCell<(Machine, Layout)>>>> = const { RefCell::new(None) };
+    static AT_THE_END: RefCell<Option<Ended>> = const { RefCell::new(None) };
 }
 
 /// What a place holds when all is done, or before anything is.

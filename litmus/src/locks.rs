@@ -3,8 +3,8 @@
 use crate::atomics::LockAtomic;
 use crate::explore::{Explored, Failure, Limits};
 use crate::memory::Model;
-use crate::model::{Cell, Part, Setting, at, keyed};
-use crate::platform::{Facts, Litmus};
+use crate::model::{Cell, Part, Setting, at};
+use crate::platform::{Facts, Litmus, register};
 use pvlock::{
     Downgrade, KillableRw, LockKind, LockVisitor, RawLock, RawRwLock, RwLockVisitor, SemVisitor,
 };
@@ -18,6 +18,8 @@ pub enum Do {
     Read,
     /// Tries to take it.
     Try,
+    /// Tries to take it for reading.
+    TryRead,
     /// Writes, then reads without letting go.
     Downgrade,
     /// Writes, unless its task is killed while it waits.
@@ -65,7 +67,10 @@ impl Use {
             let explored = kind.visit_sem::<Litmus, _>(with);
             return explored.expect("it can be downgraded, and killed");
         }
-        if all.clone().any(|what| *what == Do::Read) {
+        if all
+            .clone()
+            .any(|what| matches!(what, Do::Read | Do::TryRead))
+        {
             let explored = kind.visit_rw::<Litmus, _>(with);
             return explored.expect("it has a read side");
         }
@@ -124,7 +129,8 @@ impl Use {
 /// Whether locks of that kind have acquire fences: those with paravirtual queues.
 fn has_fences(kind: LockKind) -> bool {
     let traits = kind.traits();
-    traits.halts && !traits.sleeps
+    // Of the sleeping ones, the one whose release may leave a wake-up to a spinner.
+    (traits.halts && !traits.sleeps) || kind.name().starts_with("rwsem-xadd")
 }
 
 struct With {
@@ -193,12 +199,12 @@ fn setting<L: Sync + 'static>(
         })
     };
     let all = || used.parts.iter().copied().flatten();
-    let most = all().filter(|what| !matches!(what, Do::Read | Do::KillableRead));
+    let most = all().filter(|what| !matches!(what, Do::Read | Do::TryRead | Do::KillableRead));
     let sure = all().filter(|what| matches!(what, Do::Write | Do::Downgrade));
     let expected = sure.count()..=most.count();
     Setting {
         shared: make,
-        register: keyed,
+        register,
         parts: used.parts.iter().map(|parts| part(parts)).collect(),
         end: Box::new(move |lock| {
             let written = usize::try_from(DATA.last()).unwrap_or(usize::MAX);
@@ -271,6 +277,10 @@ fn shared<L: RawRwLock>(lock: &L, what: Do, place: usize) -> bool {
         Do::Read => {
             lock.read();
             read(true, place, || lock.read_unlock());
+            false
+        }
+        Do::TryRead => {
+            read(lock.try_read(), place, || lock.read_unlock());
             false
         }
         Do::Try => write(lock.try_write(), place, || lock.write_unlock()),

@@ -8,7 +8,7 @@
 //! WORD: only those whose name has it. The product has none of this: orderings are weakened by the models'
 //! platform, and mistakes are made in a copy below `target`.
 
-use litmus::mistakes::{self, Copy};
+use litmus::mistakes::{self, Copy, Tests};
 use litmus::mutants::{Fate, of, passing, try_to_kill};
 use litmus::source::orderings;
 use std::io;
@@ -75,23 +75,23 @@ fn weaken(word: &str) -> io::Result<()> {
 
 fn make_mistakes(word: &str) -> io::Result<()> {
     let copy = Copy::new(root(), root().join("target/mistakes"))?;
-    let (mut killed, mut left) = (0, 0);
-    for mistake in mistakes::all() {
-        if !mistake.name.contains(word) {
-            continue;
+    let wanted = mistakes::all().into_iter();
+    let mut left: Vec<_> = wanted
+        .filter(|mistake| mistake.name.contains(word))
+        .collect();
+    let all = left.len();
+    // The quick ones first.
+    for by in [Tests::Models, Tests::Others] {
+        for mistake in std::mem::take(&mut left) {
+            match copy.try_out(&mistake, by)? {
+                Some(by) => println!("| {} | {} | killed | {by} |", mistake.file, mistake.name),
+                None => left.push(mistake),
+            }
         }
-        let fate = match copy.try_out(&mistake)? {
-            Some(by) => {
-                killed += 1;
-                format!("killed | {by}")
-            }
-            None => {
-                left += 1;
-                "survived |".into()
-            }
-        };
-        println!("| {} | {} | {fate} |", mistake.file, mistake.name);
     }
-    println!("{killed} killed, {left} left");
+    for mistake in &left {
+        println!("| {} | {} | survived | |", mistake.file, mistake.name);
+    }
+    println!("{} killed, {} left", all - left.len(), left.len());
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -84,25 +85,45 @@ pub struct Copy {
     folder: PathBuf,
 }
 
-/// What tests are run, and for how long, until one fails.
-const TESTS: [(&[&str], u64); 2] = [
-    (&["-p", "litmus", "--test", "locks"], 400),
-    (
+/// Which tests.
+#[derive(Clone, Copy, Debug)]
+pub enum Tests {
+    /// The models of this crate.
+    Models,
+    /// Those of `pvlock`.
+    Others,
+}
+
+/// The tests that are run for a file until one fails: the models here, and the others.
+fn tests(file: &str) -> [&'static [&'static str]; 2] {
+    let paravirtual = ["qspinlock/pv.rs", "qspinlock/asym.rs", "pv_hash.rs"];
+    let models: &[&str] = if file.starts_with("sleep/") {
+        &["-p", "litmus", "--test", "locks", "locks_that_sleep"]
+    } else if paravirtual.contains(&file) {
+        &["-p", "litmus", "--test", "locks", "paravirtual_locks"]
+    } else if file == "qspinlock/mod.rs" {
+        // Of both.
         &[
             "-p",
-            "pvlock",
+            "litmus",
             "--test",
-            "stepper",
-            "--test",
-            "sleep",
-            "--test",
-            "loom",
-            "--test",
-            "sleep_loom",
-        ],
-        500,
-    ),
-];
+            "locks",
+            "--",
+            "locks_that_spin",
+            "paravirtual_locks",
+        ]
+    } else if file.starts_with("qrwlock") {
+        &["-p", "litmus", "--test", "locks", "locks_with_readers"]
+    } else {
+        &["-p", "litmus", "--test", "locks", "locks_that_spin"]
+    };
+    let others: &[&str] = if file.starts_with("sleep/") {
+        &["-p", "pvlock", "--test", "sleep", "--test", "sleep_loom"]
+    } else {
+        &["-p", "pvlock", "--test", "stepper", "--test", "loom"]
+    };
+    [models, others]
+}
 
 impl Copy {
     /// Makes it, in `folder`, of the workspace at `root`.
@@ -124,7 +145,7 @@ impl Copy {
             }
         });
         let manifest: Vec<&str> = lines.collect();
-        fs::write(folder.join("Cargo.toml"), manifest.join("\n"))?;
+        fs::write(folder.join("Cargo.toml"), manifest.join("\n") + "\n")?;
         fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock"))?;
         Ok(Self { folder })
     }
@@ -133,61 +154,73 @@ impl Copy {
     ///
     /// # Errors
     /// If it cannot be made, or does not compile.
-    pub fn try_out(&self, mistake: &Mistake) -> io::Result<Option<String>> {
+    pub fn try_out(&self, mistake: &Mistake, by: Tests) -> io::Result<Option<String>> {
         let file = self.folder.join("pvlock/src").join(mistake.file);
         let sound = fs::read_to_string(&file)?;
         fs::write(&file, mistake.apply(&sound).map_err(io::Error::other)?)?;
-        let found = TESTS
-            .iter()
-            .find_map(|(tests, seconds)| self.test(tests, *seconds).transpose());
+        let found = self.test(tests(mistake.file)[by as usize], 300);
         fs::write(&file, sound)?;
-        found.transpose()
+        found
     }
 
     fn test(&self, tests: &[&str], seconds: u64) -> io::Result<Option<String>> {
-        let cargo = |more: &[&str]| {
-            let mut cargo = Command::new("cargo");
-            cargo.args(["test", "--offline", "--quiet"]).args(tests);
-            cargo.args(more).current_dir(&self.folder);
+        let at_home = |cargo: &mut Command| {
+            cargo.current_dir(&self.folder);
             cargo.env("CARGO_TARGET_DIR", self.folder.join("target"));
             cargo.env("RUSTFLAGS", "--cap-lints=allow");
+        };
+        let cargo = || {
+            let mut cargo = Command::new("cargo");
+            cargo.args(["test", "--offline"]).args(tests);
+            cargo.process_group(0);
+            at_home(&mut cargo);
             cargo
         };
-        let built = cargo(&["--no-run"]).output()?;
+        let filters = tests.iter().position(|&test| test == "--");
+        let mut build = Command::new("cargo");
+        build.args(["test", "--offline", "--no-run"]);
+        build.args(&tests[..filters.unwrap_or(tests.len())]);
+        at_home(&mut build);
+        let built = build.output()?;
         if !built.status.success() {
             let text = String::from_utf8_lossy(&built.stderr).into_owned();
             return Err(io::Error::other(text));
         }
         let output = self.folder.join("output");
-        let mut run = cargo(&[])
+        let mut run = cargo()
             .stdout(fs::File::create(&output)?)
             .stderr(Stdio::null())
             .spawn()?;
         let end = Instant::now() + Duration::from_secs(seconds);
-        loop {
-            if let Some(status) = run.try_wait()? {
-                let text = String::from_utf8_lossy(&fs::read(&output)?).into_owned();
-                return Ok((!status.success()).then(|| failed(&text)));
+        let found = loop {
+            let ended = run.try_wait()?;
+            let text = String::from_utf8_lossy(&fs::read(&output)?).into_owned();
+            if let Some(failed) = failed(&text) {
+                break Some(format!("{}: {failed}", tests[1]));
+            }
+            if let Some(status) = ended {
+                break (!status.success()).then(|| format!("{}: tests end by a signal", tests[1]));
             }
             if Instant::now() > end {
-                run.kill()?;
-                run.wait()?;
-                return Ok(Some(format!("did not end in {seconds} s")));
+                break Some(format!("{}: no end in {seconds} s", tests[1]));
             }
-            sleep(Duration::from_millis(100));
-        }
+            sleep(Duration::from_millis(50));
+        };
+        // With the tests that cargo has started.
+        let group = format!("-{}", run.id());
+        let _ = Command::new("kill")
+            .args(["-KILL", "--", &group])
+            .stderr(Stdio::null())
+            .status()?;
+        run.wait()?;
+        Ok(found)
     }
 }
 
-/// The first failure that the output of tests tells of.
-fn failed(output: &str) -> String {
-    let mut lines = output.lines();
-    let test = lines.find_map(|line| line.strip_prefix("---- "));
-    let test = test.map_or("a test", |line| line.split(' ').next().unwrap_or(line));
-    let mut said = lines.skip_while(|line| !line.contains("panicked at"));
-    let said = said.nth(1).unwrap_or("");
-    let short: String = said.chars().take(100).collect();
-    format!("{test}: {short}")
+/// The first test that the output says has failed.
+fn failed(output: &str) -> Option<&str> {
+    let failed = output.lines().find(|line| line.ends_with("... FAILED"))?;
+    failed.split(' ').nth(1)
 }
 
 fn copy(from: &Path, to: &Path) -> io::Result<()> {

@@ -5,7 +5,7 @@ use crate::explore::{Explored, Failure, Limits, Program, datum, explore};
 use crate::machinery;
 use crate::memory::Model;
 use crate::op::Op;
-use crate::platform::{Facts, make, register};
+use crate::platform::{Facts, check_end, make};
 use crate::thread::ask;
 use std::panic::Location;
 
@@ -102,16 +102,16 @@ impl<S> Setting<S> {
         (self.register)(shared);
         let part =
             |part: Part<S>| -> &'static dyn Fn() { Box::leak(Box::new(move || part(shared))) };
+        let end = self.end;
+        let end: Part<S> = Box::new(move |shared| {
+            end(shared);
+            check_end();
+        });
         let program = Program {
             threads: self.parts.into_iter().map(part).collect(),
-            end: part(self.end),
+            end: part(end),
             fences: self.fences,
         };
         explore(&program, model, self.limits)
     }
-}
-
-/// [`register`] for those outside.
-pub fn keyed<L>(lock: &L) {
-    register(lock);
 }

@@ -122,13 +122,32 @@ pub(crate) fn make(facts: Facts, cpus: usize) {
 }
 
 /// A lock of the model, whose key is its place among them.
-pub(crate) fn register<L>(lock: &L) {
+pub fn register<L>(lock: &L) {
     let at = std::ptr::from_ref(lock).addr();
     LOCKS.with_borrow_mut(|locks| locks.push(at..at + size_of::<L>()));
 }
 
 fn storage() -> &'static Storage {
     STORAGE.get().expect("a model has been made")
+}
+
+/// What must hold of any model when all is done.
+///
+/// # Panics
+/// If it does not.
+pub(crate) fn check_end() {
+    let storage = storage();
+    let load = |word: &U64| word.load(Ordering::Relaxed);
+    let mut slots = storage.hash.iter();
+    assert!(
+        slots.all(|slot| load(&slot.lock) == 0),
+        "an entry is left in the table"
+    );
+    let mut cpus = storage.percpu.iter();
+    assert!(
+        cpus.all(|cpu| cpu.nodes[0].in_use.load(Ordering::Relaxed) == 0),
+        "a node is still in use"
+    );
 }
 
 fn cpu() -> usize {

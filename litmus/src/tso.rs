@@ -83,7 +83,10 @@ impl Tso {
                 Some(false) => usize::from(!patient),
                 Some(true) => 1,
             },
-            Op::Store { order, .. } if order == Ordering::SeqCst => drained,
+            Op::Store {
+                order: Ordering::SeqCst,
+                ..
+            } => drained,
             Op::Change { .. } | Op::Fence(Ordering::SeqCst) | Op::Kick(_) => drained,
             Op::Barrier(Side::Heavy) => {
                 let whose = (t + self.barriers[t]) % self.buffers.len();

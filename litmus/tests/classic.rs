@@ -85,7 +85,7 @@ const STALE: [u32; 2] = [1, 0];
 
 #[test]
 fn message_passing() {
-    let stale = |model, write, read| mp(model, write, read).contains(&STALE.to_vec());
+    let stale = |model, write, read| mp(model, write, read).contains(STALE.as_slice());
     assert!(!stale(Model::C11, Release, Acquire));
     assert!(stale(Model::C11, Relaxed, Acquire));
     assert!(stale(Model::C11, Release, Relaxed));
@@ -102,16 +102,20 @@ fn message_passing_by_fences() {
         let parts = vec![
             part(move |s| {
                 s.x.store(1, Relaxed);
-                first.map(Litmus::fence);
+                if let Some(order) = first {
+                    Litmus::fence(order);
+                }
                 s.y.store(1, Relaxed);
             }),
             part(move |s| {
                 note(&s.read[0], s.y.load(Relaxed));
-                second.map(Litmus::fence);
+                if let Some(order) = second {
+                    Litmus::fence(order);
+                }
                 note(&s.read[1], s.x.load(Relaxed));
             }),
         ];
-        outcomes(Model::C11, parts, 2, false).contains(&STALE.to_vec())
+        outcomes(Model::C11, parts, 2, false).contains(STALE.as_slice())
     };
     assert!(!stale(Some(Release), Some(Acquire)));
     assert!(!stale(Some(AcqRel), Some(SeqCst)));

@@ -15,6 +15,11 @@ use std::sync::atomic::AtomicU32;
 
 type Mutex<L> = lock_api::Mutex<L, u64>;
 
+/// So many rounds; fewer where each step is interpreted (Miri).
+const fn rounds(rounds: u64) -> u64 {
+    if cfg!(miri) { rounds / 2000 } else { rounds }
+}
+
 /// Every thread adds; nothing may be lost.
 fn hammer<L: RawMutex + Sync>(threads: u64, rounds: u64) {
     let mutex = Mutex::<L>::new(0);
@@ -58,8 +63,8 @@ fn small_and_constant<L: RawMutex>() {
 }
 
 fn all<L: RawMutex + Sync>() {
-    hammer::<L>(2, 20_000);
-    hammer::<L>(4, 10_000);
+    hammer::<L>(2, rounds(20_000));
+    hammer::<L>(4, rounds(10_000));
     tries::<L>();
     small_and_constant::<L>();
 }
@@ -116,8 +121,8 @@ fn rw_tries<L: RawRwLock + Sync>() {
 }
 
 fn all_rw<L: RawRwLock + Sync>() {
-    share::<L>(2, 2, 5_000);
-    share::<L>(1, 5, 2_000);
+    share::<L>(2, 2, rounds(5_000));
+    share::<L>(1, 5, rounds(2_000));
     rw_tries::<L>();
 }
 
@@ -149,6 +154,7 @@ fn portable_word() {
 }
 
 #[cfg(target_arch = "x86_64")]
+#[cfg_attr(miri, ignore = "Miri does not interpret assembly")]
 #[test]
 fn byte_word() {
     every_lock::<Host<pvlock::word::ByteWord>>();
@@ -159,7 +165,7 @@ fn byte_word() {
 fn sleeping_locks() {
     use pvlock::{RawRwSem, RawSleepMutex};
     type Sem = RawRwSem<Host>;
-    hammer::<RawSleepMutex<Host>>(4, 10_000);
+    hammer::<RawSleepMutex<Host>>(4, rounds(10_000));
     tries::<RawSleepMutex<Host>>();
     assert!(!const { <RawSleepMutex<Host> as RawMutex>::INIT }.is_locked());
 
@@ -167,7 +173,7 @@ fn sleeping_locks() {
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                for _ in 0..3_000 {
+                for _ in 0..rounds(3_000) {
                     let mut guard = map.write();
                     let value = *guard;
                     std::hint::spin_loop();
@@ -181,5 +187,5 @@ fn sleeping_locks() {
             });
         }
     });
-    assert_eq!(*map.read(), 12_000);
+    assert_eq!(*map.read(), 4 * rounds(3_000));
 }

@@ -48,7 +48,7 @@ use pvlock::LockKind::{
     self, Cna, Mcs, PpcQSpinLock, PpcSpinLock, QSpinLock, Tas, Ticket, VirtTas,
 };
 use pvlock::atomic::{Atomic, Watch};
-use pvlock::form::{ASYM, BOUND, NEXT, PV, REHASH};
+use pvlock::form::{ASYM, BOUND, FULL, NEXT, ONE_TRY, PV, REHASH};
 use pvlock::qspinlock::pv::{HALTED, HASHED, RUNNING};
 use pvlock::{
     LockVisitor, Platform, RawCna, RawLock, RawMcs, RawPpcQSpinLock, RawPpcSpinLock, RawPvNext,
@@ -221,6 +221,8 @@ fn pv_ideas() {
     explore_pv::<{ PV | BOUND | REHASH }>();
     explore_pv::<{ PV | BOUND | ASYM }>();
     explore_pv::<{ PV | REHASH | ASYM }>();
+    explore_pv::<{ PV | ONE_TRY }>();
+    explore_pv::<{ PV | ONE_TRY | FULL }>();
 }
 
 #[test]

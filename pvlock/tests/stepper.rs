@@ -35,6 +35,8 @@ mod ppc;
 mod readers;
 #[path = "support/rng.rs"]
 mod rng;
+#[path = "stepper/schedulers.rs"]
+mod schedulers;
 #[path = "support/stepper/mod.rs"]
 mod stepper;
 

@@ -5,14 +5,17 @@
 #[path = "support/rng.rs"]
 mod rng;
 #[path = "support/stepper/mod.rs"]
+#[cfg(target_arch = "x86_64")]
 #[allow(dead_code, unused_imports)] // It can do more than is needed here.
 mod stepper;
 
+#[cfg(target_arch = "x86_64")]
 use pvlock::LockKind;
 use pvlock::word::{LockWord, PortableWord};
 use rng::Rng;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+#[cfg(target_arch = "x86_64")]
 use stepper::{Config, Preempt, Stepped, run};
 
 type Portable = PortableWord<AtomicU32>;

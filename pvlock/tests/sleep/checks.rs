@@ -76,7 +76,10 @@ impl Users {
 }
 
 fn is_mutex(kind: LockKind) -> bool {
-    matches!(kind, LockKind::Mutex | LockKind::PiMutex | LockKind::Mutex316)
+    matches!(
+        kind,
+        LockKind::Mutex | LockKind::PiMutex | LockKind::Mutex316
+    )
 }
 
 /// Returns how many readers are inside.
@@ -195,10 +198,16 @@ fn mutex(words: &Words, users: &Users, settled: bool) -> Check {
 
 fn mutex_316(words: &Words, users: &Users, settled: bool) -> Check {
     let claims = words.state[0];
-    that(claims > 0 || users.writing.is_empty(), "held, and nobody has claimed it")?;
+    that(
+        claims > 0 || users.writing.is_empty(),
+        "held, and nobody has claimed it",
+    )?;
     if let [_] = users.writing[..] {
         let waits = settled && words.first != 0 && users.at_work == 0;
-        that(claims > 1 || !waits, "waiters whom the release will not see")?;
+        that(
+            claims > 1 || !waits,
+            "waiters whom the release will not see",
+        )?;
     }
     Ok(())
 }

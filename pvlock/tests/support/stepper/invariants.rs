@@ -13,6 +13,26 @@ const SLOW: u32 = 3;
 /// The pending byte of an asymmetric lock whose queue head sleeps.
 const ASLEEP: u32 = 2;
 
+/// That no lock of several kinds has two holders, and that each is free in the end.
+pub(super) fn check_mixed<W: LockWord, L: Subject>(
+    kind: LockKind,
+    machine: &Machine,
+    locks: &[L],
+) -> Result<(), Failure> {
+    let view = View::<W> {
+        kind,
+        machine,
+        storage: machine.storage.downcast_ref().unwrap(),
+    };
+    (0..locks.len()).try_for_each(|lock| view.one_holder(lock))?;
+    let done = machine.vcpus.iter().all(|vcpu| vcpu.done.get());
+    that(
+        !done || !locks.iter().any(L::is_locked),
+        "not free in the end",
+    )
+    .map_err(|what| view.failure(&what))
+}
+
 pub(super) fn check<W: LockWord, L: Subject>(
     kind: LockKind,
     machine: &Machine,

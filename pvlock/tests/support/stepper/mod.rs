@@ -6,6 +6,8 @@
 
 mod atomics;
 mod invariants;
+mod mixed;
+mod pct;
 mod scenario;
 mod schedule;
 mod subject;
@@ -147,6 +149,11 @@ pub(crate) struct Vcpu {
 }
 
 impl Vcpu {
+    /// Whether its next step is a turn of a loop, which may wait.
+    fn pauses(&self) -> bool {
+        self.doing.get() == "pause"
+    }
+
     /// Whether the scheduler may choose it.
     pub(crate) fn ready(&self) -> bool {
         !self.done.get() && (!self.halted.get() || self.token.get())

@@ -40,6 +40,17 @@ pub(crate) enum Order {
     RoundRobin,
     /// These, as long as they can run, then round robin.
     Script(Vec<usize>),
+    /// Always the one of the highest priority, which are random. One that pauses gets the lowest; so does the one
+    /// that runs at `depth` - 1 steps of `steps`, also at random (Burckhardt and others, "A randomized scheduler
+    /// with probabilistic guarantees of finding bugs", ASPLOS 2010).
+    Pct {
+        seed: u64,
+        depth: usize,
+        steps: u64,
+    },
+    /// Each goes on until it pauses, sleeps or is done, then the next one. Before these steps of the machine that
+    /// vCPU takes over, if it can run: preemptions.
+    Switches(Vec<(u64, usize)>),
     /// As bad as can be for that vCPU: it runs only while another one writes. The others run one after
     /// the other, each until it is outside the lock. When none of them gets on, all take turns.
     Against(usize),
@@ -86,6 +97,8 @@ pub(crate) enum Kick {
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) kind: LockKind,
+    /// Instead, one of each of these: then only exclusion is checked, and that all end.
+    pub(crate) mixed: Vec<LockKind>,
     /// How many locks there are.
     pub(crate) locks: usize,
     /// One program per vCPU.
@@ -114,6 +127,7 @@ impl Config {
     pub(crate) fn new(kind: LockKind, vcpus: usize, rounds: usize) -> Self {
         Self {
             kind,
+            mixed: vec![],
             locks: 1,
             programs: vec![section(0, rounds); vcpus],
             order: Order::RoundRobin,

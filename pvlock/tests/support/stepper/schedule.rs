@@ -1,10 +1,11 @@
 //! The loop that runs a scenario under its schedule.
 
+use super::pct::Pct;
 use super::scenario::{Config, Interrupt, Op, Order, When, reads, section};
 use super::subject::{Exclusive, Shared, Subject};
 use super::{
     Failure, MACHINE, MAX_VCPUS, Machine, Outcome, Phase, Resume, Stepper, Storage, Vcpu,
-    invariants,
+    invariants, mixed,
 };
 use crate::rng::Rng;
 use corosensei::stack::DefaultStack;
@@ -19,6 +20,9 @@ const STACK_BYTES: usize = 128 << 10;
 
 /// Runs a scenario to its end, checking every invariant after every step.
 pub(crate) fn run<W: LockWord>(config: &Config) -> Result<Outcome, Failure> {
+    if !config.mixed.is_empty() {
+        return mixed::run::<W>(config);
+    }
     let shared = config.kind.visit_rw::<Stepper<W>, _>(Visit(config));
     shared.unwrap_or_else(|| config.kind.visit::<Stepper<W>, _>(Visit(config)))
 }
@@ -41,7 +45,7 @@ impl<W: LockWord> RwLockVisitor<Stepper<W>> for Visit<'_> {
     }
 }
 
-fn run_on<W: LockWord, L: Subject>(config: &Config) -> Result<Outcome, Failure> {
+pub(super) fn run_on<W: LockWord, L: Subject>(config: &Config) -> Result<Outcome, Failure> {
     let locks: Rc<[L]> = std::iter::repeat_with(L::new).take(config.locks).collect();
     let machine = Rc::new(Machine::new::<W, L>(config, &locks));
     MACHINE.set(Some(machine.clone()));
@@ -198,6 +202,7 @@ struct Scheduler<'a, L> {
     machine: Rc<Machine>,
     locks: Rc<[L]>,
     rng: Rng,
+    pct: Pct,
     script: std::vec::IntoIter<usize>,
     last: usize,
     /// Since when nobody has got a lock, for [`Order::Against`].
@@ -213,8 +218,8 @@ struct Scheduler<'a, L> {
 impl<'a, L: Subject> Scheduler<'a, L> {
     fn new(config: &'a Config, machine: Rc<Machine>, locks: Rc<[L]>) -> Self {
         let (seed, script) = match &config.order {
-            Order::Random(seed) => (*seed, vec![]),
-            Order::RoundRobin | Order::Against(_) => (0, vec![]),
+            Order::Random(seed) | Order::Pct { seed, .. } => (*seed, vec![]),
+            Order::RoundRobin | Order::Against(_) | Order::Switches(_) => (0, vec![]),
             Order::Script(script) => (0, script.clone()),
         };
         let body = |(cpu, program): (usize, &Vec<Op>)| {
@@ -228,10 +233,12 @@ impl<'a, L: Subject> Scheduler<'a, L> {
                 machine.vcpus[cpu].done.set(true);
             })
         };
+        let mut rng = Rng(seed);
         Self {
+            pct: Pct::new(config, &mut rng),
             config,
             bodies: config.programs.iter().enumerate().map(body).collect(),
-            rng: Rng(seed),
+            rng,
             script: script.into_iter(),
             last: usize::MAX,
             fruitless: (0, 0),
@@ -269,7 +276,12 @@ impl<'a, L: Subject> Scheduler<'a, L> {
                 }
             }
             self.time += 1;
-            invariants::check::<W, L>(self.config.kind, &self.machine, &self.locks)?;
+            let check = if self.config.mixed.is_empty() {
+                invariants::check::<W, L>
+            } else {
+                invariants::check_mixed::<W, L>
+            };
+            check(self.config.kind, &self.machine, &self.locks)?;
             let mut log = self.machine.log.borrow_mut();
             log.sharing = log.sharing.max(invariants::sharing(&self.machine));
         }
@@ -326,6 +338,17 @@ impl<'a, L: Subject> Scheduler<'a, L> {
         let next = match self.config.order {
             Order::Random(_) => choice[self.rng.below(choice.len())],
             Order::Against(victim) => self.choose_against(victim, &choice),
+            Order::Pct { .. } => self.pct.choose(self.time, &self.machine, &choice),
+            Order::Switches(ref switches) => {
+                let due = switches.iter().find(|(at, _)| *at == self.time);
+                let goes_on = |&cpu: &usize| cpu == self.last && !vcpus[cpu].pauses();
+                let round_robin = || choice.iter().copied().find(|&cpu| cpu > self.last);
+                due.map(|&(_, cpu)| cpu)
+                    .filter(|cpu| choice.contains(cpu))
+                    .or_else(|| choice.iter().copied().find(goes_on))
+                    .or_else(round_robin)
+                    .unwrap_or(choice[0])
+            }
             Order::RoundRobin | Order::Script(_) => self
                 .script
                 .find(|cpu| choice.contains(cpu))
