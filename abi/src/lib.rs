@@ -226,11 +226,13 @@ pub enum Workload {
     Hang = 101,
     /// vCPU 0 reads an unmapped address, to test how the host reports a fault.
     Fault = 102,
+    /// Do the host harm, at random, to test that it takes none; guest images only.
+    Hostile = 103,
 }
 
 impl Workload {
     /// Every workload.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Spin,
         Self::Probe,
         Self::Busy,
@@ -244,6 +246,7 @@ impl Workload {
         Self::Panic,
         Self::Hang,
         Self::Fault,
+        Self::Hostile,
     ];
 
     /// The workload of that number.

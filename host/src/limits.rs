@@ -1,16 +1,20 @@
 //! What this process may have, and what to tell where it may have no more.
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, setrlimit};
 use std::io;
 
 /// Raises what may be raised without privilege, to the hard limits: open files, of which each vCPU has three
 /// to five, and memory that may be locked, of which each recorder of context switches takes some.
 pub fn raise() {
     for resource in [Resource::Nofile, Resource::Memlock] {
-        let limit = getrlimit(resource);
-        if limit.current == limit.maximum {
-            continue;
-        }
+        let limit = match limit_of(resource) {
+            Ok(limit) if limit.current != limit.maximum => limit,
+            Ok(_) => continue,
+            Err(error) => {
+                tracing::debug!(?resource, %error, "the host does not tell a limit");
+                continue;
+            }
+        };
         let raised = Rlimit {
             current: limit.maximum,
             ..limit
@@ -22,13 +26,37 @@ pub fn raise() {
     }
 }
 
+/// A limit of this process. (rustix's own function panics where a policy forbids the call.)
+#[allow(unsafe_code)]
+fn limit_of(resource: Resource) -> io::Result<Rlimit> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    let number = match resource {
+        Resource::Memlock => libc::RLIMIT_MEMLOCK,
+        _ => libc::RLIMIT_NOFILE,
+    };
+    // SAFETY: `limit` is valid to be written.
+    if unsafe { libc::getrlimit(number, &raw mut limit) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let number = |n| (n != libc::RLIM_INFINITY).then_some(n);
+    Ok(Rlimit {
+        current: number(limit.rlim_cur),
+        maximum: number(limit.rlim_max),
+    })
+}
+
 /// `error`, with its remedy if there is one; of open files with the limit, which [`raise`] could not raise any
 /// more.
 pub fn explain(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EMFILE) => {
-            let most = getrlimit(Resource::Nofile).current;
-            let most = most.map_or_else(|| "no number".to_owned(), |n| n.to_string());
+            let most = limit_of(Resource::Nofile)
+                .ok()
+                .and_then(|limit| limit.current);
+            let most = most.map_or_else(|| "no known number".to_owned(), |n| n.to_string());
             format!(
                 "{error}: this process may have {most} open; raise 'ulimit -n', or use fewer vCPUs"
             )
@@ -68,7 +96,7 @@ mod tests {
     #[test]
     fn soft_limits_are_the_hard_ones_afterwards() {
         raise();
-        let limit = getrlimit(Resource::Nofile);
+        let limit = limit_of(Resource::Nofile).unwrap();
         assert_eq!(limit.current, limit.maximum);
     }
 

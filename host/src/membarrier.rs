@@ -12,11 +12,16 @@ use rustix::thread::{MembarrierCommand, membarrier, membarrier_query};
 /// # Errors
 /// If the kernel refuses.
 pub fn prepare_for(lock_kind: u64) -> Result<(), HostError> {
-    let kind = u32::try_from(lock_kind).ok().and_then(LockKind::from_id);
-    match kind {
-        Some(kind) if kind.traits().barriers => register(),
-        _ => Ok(()),
+    if is_needed(lock_kind) {
+        register()?;
     }
+    Ok(())
+}
+
+/// Whether the lock of that number has waiters that ask for barriers.
+pub fn is_needed(lock_kind: u64) -> bool {
+    let kind = u32::try_from(lock_kind).ok().and_then(LockKind::from_id);
+    kind.is_some_and(|kind| kind.traits().barriers)
 }
 
 fn register() -> Result<(), HostError> {

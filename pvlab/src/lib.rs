@@ -3,6 +3,8 @@
 pub mod command;
 mod ending;
 mod figures;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod host;
 mod human;
 pub mod machine;

@@ -48,6 +48,9 @@ pub struct Scenario {
     pub noise: usize,
     /// Privilege level of the guest (KVM only).
     pub cpl: CplChoice,
+    /// Whether vCPUs' threads are confined to the system calls that they need (KVM only).
+    #[serde(default = "yes", skip_serializing_if = "is_so")]
+    pub seccomp: bool,
     /// Whether acquisitions are timed.
     pub latency: bool,
     /// Seed of every random choice.
@@ -113,6 +116,7 @@ impl Scenario {
             spin_threshold: SpinThreshold::Own,
             noise: 0,
             cpl: CplChoice::Auto,
+            seccomp: true,
             latency: true,
             seed: 1,
             watchdog: Duration::from_secs(10),
@@ -279,6 +283,11 @@ impl Work {
 
 fn one() -> u32 {
     1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde wants it")]
+fn is_so(value: &bool) -> bool {
+    *value
 }
 
 fn yes() -> bool {

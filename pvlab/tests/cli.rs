@@ -55,6 +55,7 @@ compare --min-effect 5 => --min-effect | 1%
 compare --spin-threshold 0 => --spin-threshold | a number of turns (1 to
 compare --machine qemu => --machine | kvm | threads
 compare --machine threads --cpl 0 => --cpl | leave it out
+compare --machine sim:here --no-seccomp => --no-seccomp | leave it out
 compare --cpl 1 => --cpl | auto
 run --lock pv-qspinlock --no-pv-unhalt => 'pv-qspinlock' | --no-pv-unhalt | auto, virt-tas
 compare --no-pv-unhalt => 'pv-qspinlock' | --no-pv-unhalt

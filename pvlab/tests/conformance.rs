@@ -59,7 +59,8 @@ fn conform(machine: MachineKind, lock: impl Into<Kind>, crew: Crew) -> Result<u6
         ..conformance::params(LockKind::Tas, rounds)
     };
     let cpus = pvlab::host::allowed_cpus();
-    let (vm, mut events) = launch(machine, CplChoice::Auto, params, vec![cpus; vcpus]).unwrap();
+    let (vm, mut events) =
+        launch(machine, CplChoice::Auto, true, params, vec![cpus; vcpus]).unwrap();
     let begun = Instant::now();
     let all = |state| (0..vcpus).all(|cpu| vm.region().state(cpu).unwrap() == state);
     let mut until = |state| {

@@ -144,16 +144,21 @@ fn a_writers_limit_is_enforced() {
 #[test]
 fn a_pause_is_one_for_everybody_and_ends() {
     for machine in machines(8) {
-        let line = format!("--machine {machine} --lock tas --stutter 250ms --duration 1500ms");
-        let report = report(&line, 0);
+        // On a busy host it takes longer than a short pause until everybody has noticed it.
+        let report = [(250, 1500), (2_000, 10_000), (10_000, 50_000)]
+            .into_iter()
+            .find_map(|(stutter, duration)| {
+                let line = format!(
+                    "--machine {machine} --lock tas --stutter {stutter}ms --duration {duration}ms"
+                );
+                let report = report(&line, 0);
+                let pauses = report["record"]["pauses"].as_array().unwrap();
+                let noticed = |pause: &serde_json::Value| !pause["everybody_s"].is_null();
+                (pauses.len() >= 2 && pauses.iter().any(noticed)).then_some(report)
+            });
+        let report = report.expect("everybody pauses in one of the longest pauses");
         let pauses = report["record"]["pauses"].as_array().unwrap();
-        assert!(pauses.len() >= 2, "{report}");
-        let seen: Vec<_> = pauses
-            .iter()
-            .filter(|p| !p["everybody_s"].is_null())
-            .collect();
-        assert!(!seen.is_empty(), "{report}");
-        for pause in seen {
+        for pause in pauses.iter().filter(|p| !p["everybody_s"].is_null()) {
             assert_eq!(
                 pause["acquisitions"], 0,
                 "nobody works in a pause: {report}"

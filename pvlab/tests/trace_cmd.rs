@@ -41,7 +41,7 @@ fn trace_cmd_reads_every_event_under_the_kernels_names() {
     let Some(text) = report(&file) else { return };
     let count = |what: &str| text.lines().filter(|line| line.contains(what)).count() as u64;
     assert!(text.starts_with("cpus=2"), "{}", &text[..100]);
-    let total = &account["account"]["vms"][0]["total"];
+    let total = &account["vms"][0]["total"];
     let acquired = count("lock_step:") - count(": start") - count(": release");
     assert!(acquired > 0);
     // Those whose beginning is before the trace are acquired all the same.

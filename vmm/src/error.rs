@@ -3,6 +3,7 @@
 use crate::image::ImageError;
 use crate::patch::PatchError;
 use crate::registers::Registers;
+use crate::seccomp::{SeccompError, name};
 use host::limits::explain;
 use host::region::RegionError;
 use host::{HostError, remedy};
@@ -65,6 +66,29 @@ pub enum VmmError {
     /// Its calls cannot be redirected to the lock.
     #[error(transparent)]
     Patch(#[from] PatchError),
+    /// A vCPU's thread cannot be confined.
+    #[error(transparent)]
+    Seccomp(#[from] SeccompError),
+    /// A vCPU's thread made a system call that it has no use for.
+    #[error(
+        "the thread of vCPU {vcpu} made a system call that its seccomp filter does not allow, {}; please report it, \
+         and use --no-seccomp until then",
+        name(*.call)
+    )]
+    Denied {
+        /// The vCPU.
+        vcpu: usize,
+        /// The number of the call.
+        call: i64,
+    },
+    /// A vCPU's thread panicked: a mistake of this monitor's.
+    #[error("the thread of vCPU {vcpu} panicked, which is a bug of pvlab's: {message}")]
+    ThreadPanicked {
+        /// The vCPU.
+        vcpu: usize,
+        /// What it said.
+        message: String,
+    },
     /// The guest faulted: without handlers, any exception is a triple fault.
     #[error("vCPU {vcpu} of the guest faulted (triple fault) at {registers}")]
     TripleFault {
@@ -73,9 +97,10 @@ pub enum VmmError {
         /// Its state, as far as KVM keeps it.
         registers: Box<Registers>,
     },
-    /// The guest stored to an address that is neither memory nor a doorbell.
+    /// The guest stored to an address that is neither memory nor a doorbell, or what that doorbell does not take.
     #[error(
-        "vCPU {vcpu} of the guest stored {data:02x?} to {address:#x}, which is no doorbell, at {registers}"
+        "vCPU {vcpu} of the guest stored {data:02x?} to {address:#x}, which is no doorbell of this guest or does \
+         not take that, at {registers}"
     )]
     BadStore {
         /// The vCPU.
@@ -109,7 +134,12 @@ impl VmmError {
         mut call: impl FnMut() -> Result<T, kvm_ioctls::Error>,
     ) -> Result<T, Self> {
         loop {
-            match call() {
+            // Some of kvm-ioctls' functions return what the call returned, -1, instead of its error.
+            let told = |source: kvm_ioctls::Error| match source.errno() {
+                -1 => kvm_ioctls::Error::last(),
+                _ => source,
+            };
+            match call().map_err(told) {
                 Err(source) if source.errno() == libc::EINTR => {}
                 result => return result.map_err(|source| Self::Kvm { what, source }),
             }

@@ -5,6 +5,9 @@
 //! has memory ([`layout`]), the image, and doorbells ([`abi::Doorbell`]). While a VM runs, the
 //! host reads and writes the shared [`host::Region`] through `vm-memory`.
 //!
+//! A guest is not trusted. What it stores to doorbells and to memory is checked, its vCPUs' threads may ask little
+//! of the kernel ([`seccomp`]), and whatever it does ends with a [`VmmError`] at worst.
+//!
 //! Linux on x86-64 only.
 
 pub mod boot;
@@ -15,6 +18,7 @@ pub mod kvm_stats;
 pub mod layout;
 pub mod patch;
 pub mod registers;
+pub mod seccomp;
 mod tsc;
 mod vcpu;
 mod vm;

@@ -2,9 +2,10 @@
 //!
 //! The image says where the calls are and what they may call ([`abi::patch`]).
 
-use crate::image::Image;
+use crate::image::{Image, code};
 use abi::patch::{CallSite, SITES, TARGETS, operation};
 use pvlock::LockKind;
+use std::collections::BTreeMap;
 use std::mem::size_of;
 
 /// `call rel32`: its opcode and its length (Intel SDM vol. 2A, CALL).
@@ -66,20 +67,24 @@ pub fn patches(image: &Image<'_>, kind: LockKind) -> Result<Vec<Patch>, PatchErr
             operation,
         })
         .collect();
-    let targets: Vec<_> = triples(image, TARGETS).collect();
+    // Of two functions for the same, the first.
+    let mut targets = BTreeMap::new();
+    for [kind, operation, function] in triples(image, TARGETS) {
+        targets.entry((kind, operation)).or_insert(function);
+    }
+    let segments = image.segments().unwrap_or_default();
     if sites.is_empty() || targets.is_empty() {
         return Err(PatchError::NothingToPatch);
     }
     sites
         .into_iter()
         .map(|site| {
-            let wanted = [u64::from(kind.id()), site.operation];
-            let target = targets.iter().find(|target| target[..2] == wanted);
-            let &[.., target] = target.ok_or(PatchError::NoTarget {
+            let target = targets.get(&(u64::from(kind.id()), site.operation));
+            let &target = target.ok_or(PatchError::NoTarget {
                 kind,
                 operation: site.operation,
             })?;
-            let found = image.code(site.address, CALL_LENGTH).unwrap_or_default();
+            let found = code(&segments, site.address, CALL_LENGTH).unwrap_or_default();
             Ok(Patch {
                 address: site.address,
                 bytes: redirect(found, site, target)?,

@@ -10,13 +10,16 @@
 
 use crate::error::VmmError;
 use crate::registers::Registers;
+use crate::seccomp::{self, Filter};
 use abi::{Doorbell, EXIT_DONE, EXIT_PANIC, ExitReason, HostStep};
 use host::yielding::Target;
 use host::{HostError, Notes, Notice, Region, membarrier};
 use kvm_ioctls::{VcpuExit, VcpuFd};
+use rustix::thread::{NanosleepRelativeResult, Timespec, nanosleep};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -68,6 +71,9 @@ pub(crate) struct Shared {
     pub(crate) snapshot: Mutex<Option<Registers>>,
     /// Its thread, as the other vCPUs see it.
     pub(crate) target: Target,
+    /// Something for its thread to do before it enters the guest the next time.
+    #[cfg(test)]
+    pub(crate) drill: Mutex<Option<fn()>>,
 }
 
 impl Shared {
@@ -81,9 +87,15 @@ impl Shared {
             snapshot_wanted: AtomicBool::new(false),
             snapshot: Mutex::new(None),
             target: Target::default(),
+            #[cfg(test)]
+            drill: Mutex::new(None),
         })
     }
 }
+
+/// Messages of a vCPU that are passed on. A guest of ours has something to say once or twice, and whoever goes
+/// on for ever is not to fill the memory of a host that does not listen just now.
+pub(crate) const MOST_LOGS: u64 = 100;
 
 /// A vCPU, to be run on a thread of its own.
 pub(crate) struct Vcpu {
@@ -93,6 +105,10 @@ pub(crate) struct Vcpu {
     pub(crate) all: Arc<[Shared]>,
     pub(crate) region: Region,
     pub(crate) notices: UnboundedSender<Notice>,
+    /// What its thread is confined by.
+    pub(crate) filter: Option<Filter>,
+    /// The guest's lock asks for barriers: the process has been prepared for them.
+    pub(crate) barriers: bool,
 }
 
 /// Why KVM_RUN returned, without borrowing from the vCPU.
@@ -125,7 +141,14 @@ impl Vcpu {
     /// Runs the vCPU until it ends, fails or is told to stop; says on the channel how it ended.
     pub(crate) fn run(mut self) {
         let vcpu = self.number;
-        let notice = match self.run_guest() {
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.run_guest()));
+        let outcome = outcome.unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            let message = text.unwrap_or("it does not say why").to_owned();
+            Err(VmmError::ThreadPanicked { vcpu, message })
+        });
+        let notice = match outcome {
             Ok(Some(EXIT_PANIC)) => {
                 let message = self.region.log(vcpu).unwrap_or_else(|e| e.to_string());
                 Notice::Panicked { vcpu, message }
@@ -148,7 +171,24 @@ impl Vcpu {
 
     /// The exit code, or `None` if the vCPU was told to stop.
     fn run_guest(&mut self) -> Result<Option<u32>, VmmError> {
+        if let Some(filter) = self.filter {
+            filter.confine()?;
+        }
         loop {
+            #[cfg(test)]
+            if let Some(drill) = self
+                .own()
+                .drill
+                .lock()
+                .ok()
+                .and_then(|mut drill| drill.take())
+            {
+                drill();
+            }
+            if let Some(call) = seccomp::denied() {
+                let vcpu = self.number;
+                return Err(VmmError::Denied { vcpu, call });
+            }
             if self.own().stop.load(Ordering::Acquire) {
                 return Ok(None);
             }
@@ -222,18 +262,20 @@ impl Vcpu {
             Doorbell::Preempt => {
                 count(&self.own().exits.preempt);
                 tracing::trace!(vcpu, ns = value, "held off its CPU");
-                let begun = Instant::now();
-                std::thread::sleep(Duration::from_nanos(value.into()));
-                self.own().notes.note(HostStep::injected(begun.elapsed()));
+                let held_off = self.hold_off(Duration::from_nanos(value.into()));
+                self.own().notes.note(HostStep::injected(held_off));
             }
+            Doorbell::Barrier if !self.barriers => return Err(self.bad_store(address, data)),
             Doorbell::Barrier => {
                 count(&self.own().exits.barrier);
                 membarrier::barrier()?;
             }
             Doorbell::Log => {
                 count(&self.own().exits.log);
-                let message = self.region.log(vcpu)?;
-                let _ = self.notices.send(Notice::Log { vcpu, message });
+                if self.own().exits.log.load(Ordering::Relaxed) <= MOST_LOGS {
+                    let message = self.region.log(vcpu)?;
+                    let _ = self.notices.send(Notice::Log { vcpu, message });
+                }
             }
             Doorbell::Exit => {
                 count(&self.own().exits.exit);
@@ -247,6 +289,26 @@ impl Vcpu {
             Doorbell::Kick(_) => return Err(self.bad_store(address, data)),
         }
         Ok(None)
+    }
+
+    /// Blocks for that time, or until the vCPU is told to stop; returns for how long.
+    fn hold_off(&self, time: Duration) -> Duration {
+        let begun = Instant::now();
+        loop {
+            let left = time.saturating_sub(begun.elapsed());
+            if left.is_zero() || self.own().stop.load(Ordering::Acquire) {
+                return begun.elapsed();
+            }
+            let left = Timespec {
+                // At most four seconds: the doorbell takes 32 bits of nanoseconds.
+                tv_sec: i64::try_from(left.as_secs()).unwrap_or(0),
+                tv_nsec: left.subsec_nanos().into(),
+            };
+            // Not sleep(), which goes on sleeping after a signal.
+            if !matches!(nanosleep(&left), NanosleepRelativeResult::Ok) {
+                self.take_snapshot();
+            }
+        }
     }
 
     /// Blocks until the vCPU is kicked, or has been since its last halt.

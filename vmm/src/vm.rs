@@ -7,6 +7,7 @@ use crate::image::Image;
 use crate::kvm_stats::KvmStats;
 use crate::layout::{self, MemoryMap};
 use crate::registers::Registers;
+use crate::seccomp::Filter;
 use crate::tsc;
 use crate::vcpu::{Shared, Vcpu};
 use abi::{Doorbell, KICK_PAGES, Params};
@@ -32,6 +33,9 @@ const STEAL_TIME_ENABLED: u64 = 1;
 /// Devices that KVM puts on a bus (NR_IOBUS_DEVS, linux/kvm_host.h); each ioeventfd is one.
 const IOEVENTFDS: usize = 1000;
 
+/// Of locks, of tasks of a vCPU, or of records of a ring: more of them could not be counted in bytes.
+const MOST_PARTS: u64 = 1 << 32;
+
 /// How often a thread that should leave the guest is signalled until it has.
 const SIGNAL_PERIOD: Duration = Duration::from_millis(1);
 /// How long to wait for registers.
@@ -44,6 +48,8 @@ pub struct Config {
     pub params: Params,
     /// Privilege level of the guest.
     pub cpl: Cpl,
+    /// Whether the vCPUs' threads are confined to the system calls that they need ([`crate::seccomp`]).
+    pub seccomp: bool,
     /// Host CPUs that each vCPU may run on.
     pub affinity: Vec<Vec<usize>>,
 }
@@ -126,6 +132,15 @@ impl Vm {
         let mut params = config.params;
         membarrier::prepare_for(params.lock_kind)?;
         params.vcpus = count as u64;
+        let huge = [params.locks, params.tasks, params.trace_records];
+        if huge.iter().any(|&n| n > MOST_PARTS) {
+            return Err(VmmError::TooLarge {
+                vcpus: count,
+                locks: usize::try_from(params.locks).unwrap_or(usize::MAX),
+                bytes: u64::MAX,
+            });
+        }
+        let filter = config.seccomp.then(Filter::new).transpose()?;
         let layout = region::layout_of(&params);
         let map = MemoryMap::new(layout);
         if !map.fits() {
@@ -181,32 +196,29 @@ impl Vm {
             fd: vm,
         };
         for (number, fd) in fds.into_iter().enumerate() {
-            this.start_vcpu(number, fd, &config.affinity[number], &notices)?;
+            let vcpu = Vcpu {
+                number,
+                fd,
+                all: Arc::clone(&this.shared),
+                region: this.region.clone(),
+                notices: notices.clone(),
+                filter,
+                barriers: membarrier::is_needed(params.lock_kind),
+            };
+            this.start_vcpu(vcpu, &config.affinity[number])?;
         }
         tracing::debug!(vcpus = count, cpl = %config.cpl, tsc_khz, "VM started");
         Ok((this, receiver))
     }
 
-    fn start_vcpu(
-        &mut self,
-        number: usize,
-        fd: VcpuFd,
-        cpus: &[usize],
-        notices: &mpsc::UnboundedSender<Notice>,
-    ) -> Result<(), VmmError> {
+    fn start_vcpu(&mut self, vcpu: Vcpu, cpus: &[usize]) -> Result<(), VmmError> {
+        let number = vcpu.number;
         let bell = Doorbell::Kick(u32::try_from(number).unwrap_or(u32::MAX)).address();
         let (kick, bell) = (&self.shared[number].kick, IoEventAddress::Mmio(bell));
         VmmError::ioctl("register a kick as ioeventfd", || {
             self.fd.register_ioevent(kick, &bell, NoDatamatch)
         })?;
-        let stats = self.open_stats(&fd);
-        let vcpu = Vcpu {
-            number,
-            fd,
-            all: Arc::clone(&self.shared),
-            region: self.region.clone(),
-            notices: notices.clone(),
-        };
+        let stats = self.open_stats(&vcpu.fd);
         let shared = Arc::clone(&self.shared);
         let begin = move || shared[number].target.set_thread();
         let thread = thread::start_vcpu(number, cpus, begin, move || vcpu.run())?;
@@ -405,3 +417,6 @@ fn allow_signalling() -> Result<(), VmmError> {
         .map_err(HostError::os("install a signal handler"))?;
     Ok(())
 }
+
+#[cfg(test)]
+mod drills;

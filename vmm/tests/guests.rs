@@ -247,6 +247,7 @@ fn cpl_0_runs_the_same_image() {
     let config = Config {
         params: spin(LockKind::QSpinLock),
         cpl: Cpl::Cpl0,
+        seccomp: true,
         affinity: vec![vec![0, 1]; 2],
     };
     let (vm, _events) = Vm::start(&config).unwrap();
@@ -281,6 +282,7 @@ fn a_vcpu_cannot_be_placed_on_a_cpu_that_does_not_exist() {
     let config = Config {
         params: spin(LockKind::Tas),
         cpl: Cpl::Cpl3,
+        seccomp: true,
         affinity: vec![vec![0], vec![1000]],
     };
     match Vm::start(&config) {

@@ -24,6 +24,7 @@ fn relay(vcpus: usize, tasks: usize, rounds: u64) -> Vec<u64> {
     let (vm, mut events) = Vm::start(&Config {
         params,
         cpl: Cpl::Cpl3,
+        seccomp: true,
         affinity: vec![vec![0, 1]; vcpus],
     })
     .unwrap();

@@ -4,11 +4,12 @@
 //! [`VcpuArea`](abi::VcpuArea), and no interrupts, ever.
 #![allow(unsafe_code)] // Bare metal: entry point, memory routines, doorbell stores.
 
+mod hostile;
 mod kvm;
 mod mem;
 mod patch;
 
-use abi::{Doorbell, EXIT_DONE, EXIT_PANIC, LOG_BYTES};
+use abi::{Doorbell, EXIT_DONE, EXIT_PANIC, LOG_BYTES, Workload};
 use core::fmt::{self, Write};
 use core::panic::PanicInfo;
 use guest::machine::VcpuAreaExt as _;
@@ -19,7 +20,10 @@ use kvm::Kvm;
 #[unsafe(no_mangle)]
 extern "C" fn _start() -> ! {
     patch::keep();
-    if Kvm::<false>::vcpu().header().params.instrumented() {
+    let params = &Kvm::<false>::vcpu().header().params;
+    if params.workload == Workload::Hostile as u64 {
+        hostile::run();
+    } else if params.instrumented() {
         workload::run_instrumented::<Kvm<true>>();
     } else {
         workload::run::<Kvm<false>>();

@@ -61,6 +61,7 @@ pub fn run<M: Machine>() {
             start::<M>(vcpu);
             hang::<M>();
         }
+        Workload::Hostile => panic!("only a guest image of its own can be hostile"),
         Workload::Fault => {
             start::<M>(vcpu);
             if vcpu.cpu == 0 {

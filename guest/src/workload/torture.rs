@@ -243,7 +243,9 @@ mod tests {
             let mut all: Vec<u64> = (0..writers + readers).collect();
             all.sort_by_key(|&n| created_after(n, writers, readers));
             let times = all.iter().map(|&n| created_after(n, writers, readers));
-            assert!(times.eq((0..writers + readers).map(|n| (n * CREATE_NS) as u32)));
+            assert!(
+                times.eq((0..writers + readers).map(|n| u32::try_from(n * CREATE_NS).unwrap()))
+            );
             all
         };
         assert_eq!(order(2, 4), [0, 2, 1, 3, 4, 5]);

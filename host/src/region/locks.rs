@@ -1,6 +1,6 @@
 //! What the locks show.
 
-use super::{Region, Result};
+use super::{Region, Result, garbled};
 use abi::{Data, Header, LockSlot, NodeWords};
 use pvlock::{MAX_NODES, NodeRef};
 use std::mem::offset_of;
@@ -27,6 +27,9 @@ impl Region {
 
     /// First 64 bits of lock number `lock`, the owner (vCPU + 1, or 0) and the entries counted; of these, 0 if
     /// nothing is counted.
+    ///
+    /// # Errors
+    /// If there cannot be so many entries.
     pub fn lock(&self, lock: usize) -> Result<(u64, u32, u64)> {
         let slot = self.layout.lock(lock);
         let (owner, entries) = match LockSlot::guarded_offset(self.data()?) {
@@ -36,7 +39,7 @@ impl Region {
         Ok((
             self.load(slot)?,
             u32::try_from(owner).unwrap_or(u32::MAX),
-            entries,
+            garbled::entries(entries, lock)?,
         ))
     }
 

@@ -2,7 +2,12 @@
 //!
 //! Words are found by their offset in the types of [`abi`], and each access is atomic. One fails only if it
 //! falls outside the memory.
+//!
+//! A guest may write whatever it likes there, at any time. So nothing that it writes is an index, a length or an
+//! address for the host without having been checked, the host keeps what it must know to itself, and counts that
+//! cannot be are errors.
 
+mod garbled;
 mod locks;
 mod vcpu;
 
@@ -11,9 +16,10 @@ pub use locks::QueueNode;
 use abi::{Control, Costs, Header, Layout, MAGIC, Params, TaskArea, VERSION, VcpuArea};
 use std::mem::offset_of;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use vm_memory::{
     AtomicAccess, Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryError, GuestMemoryMmap,
+    VolatileMemory,
 };
 
 /// Guest memory could not be had, or an access fell outside it.
@@ -33,6 +39,45 @@ pub enum RegionError {
     /// An access failed.
     #[error("guest memory: {0}")]
     Access(#[from] GuestMemoryError),
+    /// A guest shows what no guest of ours can have counted.
+    #[error(
+        "vCPU {vcpu} of the guest shows {value} in its {what}, more than it can have counted: its memory has \
+         been overwritten"
+    )]
+    Count {
+        /// The vCPU.
+        vcpu: usize,
+        /// What it should have counted.
+        what: &'static str,
+        /// What is there.
+        value: u64,
+    },
+    /// A lock shows more entries than there can have been.
+    #[error(
+        "lock {lock} of the guest shows {value} entries, more than there can have been: its memory has been \
+         overwritten"
+    )]
+    Entries {
+        /// The lock.
+        lock: usize,
+        /// What is there.
+        value: u64,
+    },
+    /// The state of a trace ring contradicts itself.
+    #[error(
+        "vCPU {vcpu} of the guest says that it has written {written} records of its trace, of which {taken} were \
+         taken and {capacity} fit into its ring: its memory has been overwritten"
+    )]
+    Ring {
+        /// The vCPU.
+        vcpu: usize,
+        /// Records written, as the vCPU says.
+        written: u64,
+        /// Records that the host has taken.
+        taken: u64,
+        /// Records that fit.
+        capacity: u64,
+    },
 }
 
 type Result<T> = std::result::Result<T, RegionError>;
@@ -157,15 +202,17 @@ impl Region {
             .store(value, self.at(offset), Ordering::Release)?)
     }
 
+    /// Each of the words is read at once, whatever the guest does to it meanwhile; not all of them together.
     fn words(&self, offset: usize, count: usize) -> Result<Vec<u64>> {
-        let mut bytes = vec![0; count * 8];
-        self.memory.read_slice(&mut bytes, self.at(offset))?;
-        Ok(bytes
-            .as_chunks()
-            .0
-            .iter()
-            .map(|&word| u64::from_le_bytes(word))
-            .collect())
+        let memory = self.memory.get_slice(self.at(offset), count * 8)?;
+        let word = |i: usize| {
+            let word = memory.get_atomic_ref::<AtomicU64>(8 * i);
+            // Relaxed: whoever needs more has loaded the word that says the others are there.
+            Ok(word
+                .map_err(GuestMemoryError::from)?
+                .load(Ordering::Relaxed))
+        };
+        (0..count).map(word).collect()
     }
 
     /// Tells the vCPUs a new [`abi::phase`]. Those that halt must be kicked to notice.
@@ -228,6 +275,15 @@ impl Region {
             self.layout.task(task) + offset_of!(TaskArea, stack_top),
             top,
         )
+    }
+
+    /// What task number `task` of all has counted in the field at that offset in [`TaskArea`].
+    ///
+    /// # Errors
+    /// If it can have counted no such thing.
+    pub fn task_count(&self, task: usize, field: usize) -> Result<u64> {
+        let vcpu = task / self.layout.tasks_per_vcpu();
+        garbled::task(self.task_word(task, field)?, vcpu)
     }
 
     /// A 64-bit field of task number `task` of all, by its offset in [`TaskArea`].

@@ -1,9 +1,9 @@
 //! What a vCPU shows of itself.
 
-use super::{Region, Result};
+use super::{Region, RegionError, Result, garbled};
 use crate::yielding::Yielded;
 use abi::hist::{BUCKETS, Hist};
-use abi::{Calibration, Costs, Counter, LOG_BYTES, VcpuArea, VcpuState};
+use abi::{Calibration, Costs, Counter, LOG_BYTES, Mark, VcpuArea, VcpuState};
 use std::mem::{offset_of, size_of};
 use vm_memory::{Bytes, WriteVolatile};
 
@@ -16,8 +16,32 @@ impl Region {
     }
 
     /// The counters of vCPU `cpu`, by [`Counter::index`].
+    ///
+    /// # Errors
+    /// If it can have counted no such thing.
     pub fn counters(&self, cpu: usize) -> Result<Vec<u64>> {
-        self.vcpu_words(cpu, offset_of!(VcpuArea, counters), Counter::COUNT)
+        self.counters_at(cpu, offset_of!(VcpuArea, counters))
+    }
+
+    fn counters_at(&self, cpu: usize, offset: usize) -> Result<Vec<u64>> {
+        let counters = self.vcpu_words(cpu, offset, Counter::COUNT)?;
+        garbled::each(counters, cpu, "counters")
+    }
+
+    /// The counters as they were at the mark of vCPU `cpu` that is at the offset `mark` in its area.
+    ///
+    /// # Errors
+    /// As [`Self::counters`].
+    pub fn counters_of_mark(&self, cpu: usize, mark: usize) -> Result<Vec<u64>> {
+        self.counters_at(cpu, mark + offset_of!(Mark, counters))
+    }
+
+    /// A histogram as it was then, by its offset in [`Mark`].
+    ///
+    /// # Errors
+    /// As [`Self::hist`].
+    pub fn hist_of_mark(&self, cpu: usize, mark: usize, hist: usize) -> Result<Vec<u64>> {
+        self.hist_at(cpu, mark + hist)
     }
 
     /// Counts how a yield of vCPU `cpu` ended. Only the vCPU's own thread may, as only the vCPU itself
@@ -26,15 +50,22 @@ impl Region {
         for &counter in yielded.counters() {
             let offset = offset_of!(VcpuArea, counters) + 8 * counter.index();
             let offset = self.layout.vcpu(cpu) + offset;
-            self.store(offset, self.load::<u64>(offset)? + 1)?;
+            self.store(offset, self.load::<u64>(offset)?.wrapping_add(1))?;
         }
         Ok(())
     }
 
     /// Histogram number `hist` of vCPU `cpu`.
+    ///
+    /// # Errors
+    /// If there can be no such histogram.
     pub fn hist(&self, cpu: usize, hist: usize) -> Result<Vec<u64>> {
-        let field = offset_of!(VcpuArea, hists) + hist * size_of::<Hist>();
-        self.vcpu_words(cpu, field, BUCKETS)
+        self.hist_at(cpu, offset_of!(VcpuArea, hists) + hist * size_of::<Hist>())
+    }
+
+    fn hist_at(&self, cpu: usize, offset: usize) -> Result<Vec<u64>> {
+        let buckets = self.vcpu_words(cpu, offset, BUCKETS)?;
+        garbled::all(buckets, cpu, "histograms")
     }
 
     /// A 64-bit field of vCPU `cpu`, by its offset in [`VcpuArea`].
@@ -47,14 +78,14 @@ impl Region {
         self.words(self.layout.vcpu(cpu) + field, count)
     }
 
-    /// The last message of vCPU `cpu`.
+    /// The last message of vCPU `cpu`, as text that does nothing to a terminal.
     pub fn log(&self, cpu: usize) -> Result<String> {
         let area = self.layout.vcpu(cpu);
         let len = self.load::<u32>(area + offset_of!(VcpuArea, log_len))? as usize;
         let mut bytes = vec![0; len.min(LOG_BYTES)];
         let text = self.at(area + offset_of!(VcpuArea, log));
         self.memory.read_slice(&mut bytes, text)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        Ok(harmless(&String::from_utf8_lossy(&bytes)))
     }
 
     /// Steal time of vCPU `cpu` in ns and whether it is marked preempted; `None` if KVM has never
@@ -67,7 +98,7 @@ impl Region {
             return Ok(None);
         }
         let ns = self.load(area + offset_of!(VcpuArea, steal.steal_ns))?;
-        Ok(Some((ns, preempted & 1 != 0)))
+        Ok(Some((garbled::time(ns, cpu)?, preempted & 1 != 0)))
     }
 
     /// Guest address of the steal-time area of vCPU `cpu`.
@@ -89,23 +120,45 @@ impl Region {
 
     /// Acquisitions of all vCPUs so far.
     pub fn acquisitions(&self) -> Result<u64> {
-        let offset = offset_of!(VcpuArea, counters) + 8 * Counter::Acquisitions.index();
         (0..self.layout.vcpus())
-            .map(|cpu| self.load::<u64>(self.layout.vcpu(cpu) + offset))
+            .map(|cpu| self.acquisitions_of(cpu))
             .sum()
     }
 
-    /// Moves what is in vCPU `cpu`'s trace ring to `to`, as little-endian words, and makes room for
-    /// more. Returns the number of records.
+    /// Acquisitions of vCPU `cpu` so far.
     ///
     /// # Errors
-    /// If `to` cannot be written: the records stay in the ring then.
-    pub fn drain_trace(&self, cpu: usize, to: &mut impl WriteVolatile) -> Result<u64> {
+    /// As [`Self::counters`].
+    pub fn acquisitions_of(&self, cpu: usize) -> Result<u64> {
+        let offset = offset_of!(VcpuArea, counters) + 8 * Counter::Acquisitions.index();
+        let count = garbled::each(self.vcpu_words(cpu, offset, 1)?, cpu, "counters")?;
+        Ok(count[0])
+    }
+
+    /// Moves what is in vCPU `cpu`'s trace ring to `to`, as little-endian words, and makes room for
+    /// more. `taken`: records that have been taken from the ring so far, 0 at first; the guest is told, but not
+    /// asked.
+    ///
+    /// # Errors
+    /// If `to` cannot be written, or the guest has written more than fits: the records stay in the ring then.
+    pub fn drain_trace(
+        &self,
+        cpu: usize,
+        taken: &mut u64,
+        to: &mut impl WriteVolatile,
+    ) -> Result<()> {
         // Acquire (in load) pairs with the vCPU's Release store of the head: records are complete.
         let head = self.vcpu_word(cpu, offset_of!(VcpuArea, trace.head))?;
-        let tail = self.vcpu_word(cpu, offset_of!(VcpuArea, trace.tail))?;
         let capacity = self.layout.trace_records() as u64;
-        let mut at = tail;
+        if head.wrapping_sub(*taken) > capacity {
+            return Err(RegionError::Ring {
+                vcpu: cpu,
+                written: head,
+                taken: *taken,
+                capacity,
+            });
+        }
+        let mut at = *taken;
         while at < head {
             // Up to the end of the ring's memory, then from its start.
             let place = at % capacity;
@@ -117,7 +170,8 @@ impl Region {
         }
         // Release (in store) pairs with the vCPU's Acquire load: we are done with the records.
         self.store(self.layout.vcpu(cpu) + offset_of!(VcpuArea, trace.tail), at)?;
-        Ok(at - tail)
+        *taken = at;
+        Ok(())
     }
 
     /// When the first event was that vCPU `cpu` has put aside and not yet written, if there is one.
@@ -130,7 +184,24 @@ impl Region {
     }
 
     /// Events that vCPU `cpu` had no room for.
+    ///
+    /// # Errors
+    /// If there cannot be so many.
     pub fn trace_dropped(&self, cpu: usize) -> Result<u64> {
-        self.vcpu_word(cpu, offset_of!(VcpuArea, trace.dropped))
+        let dropped = self.vcpu_word(cpu, offset_of!(VcpuArea, trace.dropped))?;
+        Ok(garbled::each(vec![dropped], cpu, "dropped events")?[0])
     }
+}
+
+/// `text` with escapes for what would move a terminal's cursor, or worse. Lines stay lines.
+fn harmless(text: &str) -> String {
+    let mut harmless = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() && c != '\n' {
+            harmless.extend(c.escape_default());
+        } else {
+            harmless.push(c);
+        }
+    }
+    harmless
 }

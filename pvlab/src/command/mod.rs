@@ -18,6 +18,8 @@ mod compare;
 mod diff;
 mod doctor;
 mod explain;
+#[cfg(test)]
+mod hostile_tests;
 mod locks;
 mod machines;
 mod replay;
@@ -27,7 +29,7 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 mod torture;
-mod trace;
+pub(crate) mod trace;
 mod validate;
 
 use crate::ending;

@@ -51,6 +51,7 @@ fn start(plan: &Plan<'_>) -> Result<Vec<Started>, MachineError> {
         let (vm, notices) = Vm::start(&vmm::Config {
             params: *params,
             cpl,
+            seccomp: plan.seccomp,
             affinity: affinity.clone(),
         })?;
         Ok((Box::new(vm) as Box<dyn RunningVm>, notices))

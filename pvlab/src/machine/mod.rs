@@ -123,6 +123,11 @@ pub trait RunningVm {
     fn take_notes(&self, vcpu: usize) -> Vec<HostNote>;
     /// Whether a vCPU is halted.
     fn is_halted(&self, vcpu: usize) -> bool;
+    /// Whether a vCPU is halted, and nobody has woken it: one that has been kicked and waits for a CPU, which may
+    /// take seconds on a host that does much else, is halted still, but not asleep.
+    fn is_asleep(&self, vcpu: usize) -> bool {
+        self.is_halted(vcpu) && !self.tid(vcpu).is_some_and(wants_cpu)
+    }
     /// Whether it is certain that none of its vCPUs will ever go on, though they want to.
     fn is_stuck(&self) -> bool {
         false
@@ -132,6 +137,16 @@ pub trait RunningVm {
     fn stop(&mut self) {}
     /// What each vCPU is doing right now, for a person.
     fn states(&self) -> Vec<String>;
+}
+
+/// Whether thread `tid` of this process is on a CPU, or waits for one; no, if that is not known.
+fn wants_cpu(tid: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", tid.as_raw_nonzero()));
+    // The state comes behind the name, which is in parentheses (proc(5)).
+    stat.is_ok_and(|stat| {
+        stat.rsplit_once(") ")
+            .is_some_and(|(_, rest)| rest.starts_with('R'))
+    })
 }
 
 /// What of vCPUs that are threads of this process is not known, and why.
@@ -161,6 +176,8 @@ pub type Started = (Box<dyn RunningVm>, UnboundedReceiver<Notice>);
 pub struct Plan<'a> {
     /// Privilege level, of KVM guests.
     pub cpl: CplChoice,
+    /// Whether the threads of KVM guests are confined to the system calls that they need.
+    pub seccomp: bool,
     /// Which simulated machine, if it is one.
     pub simulated: Option<&'a Simulated>,
     /// Seed of what chance does in it.
@@ -186,15 +203,41 @@ pub fn start(kind: MachineKind, plan: &Plan<'_>) -> Result<Vec<Started>, Machine
 pub fn launch(
     kind: MachineKind,
     cpl: CplChoice,
+    seccomp: bool,
     params: Params,
     affinity: Vec<Vec<usize>>,
 ) -> Result<Started, MachineError> {
     let plan = Plan {
         cpl,
+        seccomp,
         simulated: None,
         seed: params.seed,
         noise: Vec::new(),
         vms: vec![(params, affinity)],
     };
     start(kind, &plan)?.pop().ok_or(MachineError::NoPreset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_sleeps_wants_no_cpu_and_one_that_runs_does() {
+        assert!(wants_cpu(rustix::thread::gettid()));
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let (end, is_ended) = std::sync::mpsc::channel::<()>();
+        let sleeper = std::thread::spawn(move || {
+            ready.send(rustix::thread::gettid()).unwrap();
+            let _ = is_ended.recv();
+        });
+        let tid = is_ready.recv().unwrap();
+        // However long it takes until it sleeps.
+        while wants_cpu(tid) {
+            std::thread::yield_now();
+        }
+        drop(end);
+        sleeper.join().unwrap();
+        assert!(!wants_cpu(tid), "it has ended");
+    }
 }

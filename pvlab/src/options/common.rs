@@ -32,6 +32,9 @@ pub(crate) struct BaseArgs {
     /// Privilege level of the guest: 0, 3, or 0 where the host runs it natively [default: auto].
     #[arg(long, value_parser = named(&[("auto", CplChoice::Auto), ("0", CplChoice::Cpl0), ("3", CplChoice::Cpl3)]))]
     cpl: Option<CplChoice>,
+    /// Do not confine the threads of KVM guests to the system calls that they need.
+    #[arg(long)]
+    no_seccomp: bool,
     /// Seed of every random choice.
     #[arg(long, value_name = "N", default_value = "1", value_parser = whole)]
     seed: u64,
@@ -159,6 +162,7 @@ impl BaseArgs {
             placement: placement.clone(),
             spin_threshold: self.spin_threshold.unwrap_or(bare.spin_threshold),
             cpl: self.cpl.unwrap_or(bare.cpl),
+            seccomp: !self.no_seccomp,
             seed: self.seed,
             offered: self.offer.offered(),
             vcpu_is_preempted: !self.no_vcpu_is_preempted,
@@ -175,7 +179,10 @@ impl BaseArgs {
             return Err(TimeUsage::ImpatientWatchdog { watchdog, turn }.into());
         }
         if !facts.kvm && self.cpl.is_some() {
-            return Err(MachineUsage::CplWithoutKvm(machine.name()).into());
+            return Err(MachineUsage::only_kvm("--cpl", machine).into());
+        }
+        if !facts.kvm && self.no_seccomp {
+            return Err(MachineUsage::only_kvm("--no-seccomp", machine).into());
         }
         if let Length::Duration(duration) = length {
             check_time("--duration", duration, machine)?;

@@ -46,8 +46,11 @@ pub(crate) struct JobsArgs {
 pub(crate) enum MachineUsage {
     #[error("'{0}' is no machine; write kvm, threads or sim:NAME ('pvlab machines' lists them)")]
     NoMachine(String),
-    #[error("--cpl applies only to KVM guests, but the machine is {0}; leave it out")]
-    CplWithoutKvm(&'static str),
+    #[error("{option} applies only to KVM guests, but the machine is {machine}; leave it out")]
+    NotKvm {
+        option: &'static str,
+        machine: &'static str,
+    },
     #[error(
         "{option} applies only to simulated machines, but the machine is {machine}; leave it out"
     )]
@@ -66,6 +69,12 @@ pub(crate) enum MachineUsage {
 usage!(MachineUsage);
 
 impl MachineUsage {
+    /// Of an option that KVM guests alone have.
+    pub(super) fn only_kvm(option: &'static str, machine: MachineKind) -> Self {
+        let machine = machine.name();
+        Self::NotKvm { option, machine }
+    }
+
     /// Of an option that real machines do not have.
     pub(crate) fn not_simulated(option: &'static str, machine: MachineKind) -> Self {
         let machine = machine.name();

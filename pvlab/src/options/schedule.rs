@@ -175,11 +175,22 @@ fn check_vcpus(rules: &[Rule], scenario: &Scenario) -> Result<(), ScheduleError>
 
 /// The scenario of a schedule file.
 pub(crate) fn read(path: &Path) -> Result<Scenario, CliError> {
-    let file = || path.display().to_string();
+    let file = path.display().to_string();
+    match read_text(path, LARGEST) {
+        Ok(text) => parse(&text, &file),
+        Err(error) => {
+            let why = error.to_string();
+            Err(ScheduleError::File { file, why }.into())
+        }
+    }
+}
+
+/// The scenario of a schedule, as the text of `file` has it.
+pub(crate) fn parse(text: &str, file: &str) -> Result<Scenario, CliError> {
+    let file = || file.to_owned();
     let wrong = |why| CliError::from(ScheduleError::File { file: file(), why });
     let refused = |why| CliError::from(ScheduleError::Scenario { file: file(), why });
-    let text = read_text(path, LARGEST).map_err(|e| wrong(e.to_string()))?;
-    let saved: File = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+    let saved: File = serde_json::from_str(text).map_err(|e| wrong(e.to_string()))?;
     if saved.schema != SCHEMA {
         return Err(wrong(format!("its schema is '{}'", saved.schema)));
     }

@@ -132,6 +132,9 @@ impl Scenario {
         if !self.machine.facts().kvm && self.cpl != CplChoice::Auto {
             return Err(fault("cpl", "given", "the machine has no KVM guests"));
         }
+        if !self.machine.facts().kvm && !self.seccomp {
+            return Err(fault("seccomp", "off", "the machine has no KVM guests"));
+        }
         Ok(())
     }
 

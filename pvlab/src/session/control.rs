@@ -11,6 +11,7 @@ use crate::trace::Collector;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::pin::{Pin, pin};
 use std::task::Poll;
 use tokio::runtime::Runtime;
@@ -66,7 +67,9 @@ const DESCRIPTORS: usize = 8;
 fn find_room() -> io::Result<()> {
     let take = |_| rustix::io::fcntl_dupfd_cloexec(io::stderr(), 0);
     let taken: Result<Vec<_>, _> = (0..DESCRIPTORS).map(take).collect();
-    taken.map(drop).map_err(io::Error::from)
+    taken.map(drop)?;
+    // Nor does that say so when it gets no pair of sockets for its pipe of signals.
+    UnixStream::pair().map(drop)
 }
 
 impl Control {

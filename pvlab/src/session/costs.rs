@@ -80,9 +80,9 @@ pub(crate) struct Cost {
 /// A VM that does what `params` say, one vCPU on each of those host CPUs, until it is done, or for that
 /// time; what `look` makes of it then, or at each look meanwhile.
 ///
-/// Nothing is lost with it: a signal ends the process at once.
+/// `seccomp` as in a scenario. Nothing is lost with it: a signal ends the process at once.
 pub(crate) fn throw_away<T>(
-    machine: MachineKind,
+    (machine, seccomp): (MachineKind, bool),
     params: Params,
     cpus: &[usize],
     length: Option<Duration>,
@@ -92,7 +92,7 @@ pub(crate) fn throw_away<T>(
     let measured = with_control(machine, |control| {
         control.carry_out(async |mut signalled| {
             let launched = Instant::now();
-            let vm = machine::launch(machine, CplChoice::Auto, params, affinity)?;
+            let vm = machine::launch(machine, CplChoice::Auto, seccomp, params, affinity)?;
             let mut vms = Vms::new(launched, vec![vm]);
             let course = timeout(PATIENCE, async {
                 vms.come_to(VcpuState::Ready).await?;
@@ -120,8 +120,11 @@ pub(crate) fn throw_away<T>(
     measured?.ok_or(CostError::Endless(machine.name(), PATIENCE.as_secs()))
 }
 
-/// Measures halts, kicks and yields between two vCPUs on those host CPUs.
-pub(crate) fn costs(machine: MachineKind, cpus: [usize; 2]) -> Result<Costs, CostError> {
+/// Measures halts, kicks and yields between two vCPUs on those host CPUs; `seccomp` as in a scenario.
+pub(crate) fn costs(
+    (machine, seccomp): (MachineKind, bool),
+    cpus: [usize; 2],
+) -> Result<Costs, CostError> {
     let params = Params {
         workload: Workload::Probe as u64,
         locks: 1,
@@ -132,7 +135,7 @@ pub(crate) fn costs(machine: MachineKind, cpus: [usize; 2]) -> Result<Costs, Cos
         } as u64,
         ..Params::default()
     };
-    let costs = throw_away(machine, params, &cpus, None, |vm| {
+    let costs = throw_away((machine, seccomp), params, &cpus, None, |vm| {
         Ok(Costs {
             machine,
             cpus,
@@ -146,7 +149,7 @@ pub(crate) fn costs(machine: MachineKind, cpus: [usize; 2]) -> Result<Costs, Cos
             task_wake_to_run: Cost::default(),
         })
     })?;
-    let (task_wake, task_wake_to_run) = of_tasks(machine, cpus, 1)?;
+    let (task_wake, task_wake_to_run) = of_tasks((machine, seccomp), cpus, 1)?;
     Ok(Costs {
         task_wake,
         task_wake_to_run,
@@ -157,7 +160,7 @@ pub(crate) fn costs(machine: MachineKind, cpus: [usize; 2]) -> Result<Costs, Cos
 /// What waking a task costs the waker, and how long it takes until it runs: between two vCPUs of one
 /// task each, or, with several tasks, on a single vCPU.
 pub(crate) fn of_tasks(
-    machine: MachineKind,
+    machine: (MachineKind, bool),
     cpus: [usize; 2],
     tasks: u64,
 ) -> Result<(Cost, Cost), CostError> {

@@ -9,7 +9,7 @@ use super::snapshot::ns;
 use crate::machine::RunningVm;
 use crate::record::{Figures, Waits};
 use crate::scenario::{Mix, Scenario};
-use abi::hist::{BUCKETS, bucket_values};
+use abi::hist::bucket_values;
 use abi::{Counter, Mark, VcpuArea};
 use host::region::RegionError;
 use pvlock::LockEvent;
@@ -99,8 +99,8 @@ impl Counted {
         vcpu: usize,
         mark: usize,
     ) -> Result<Option<Self>, RegionError> {
-        let word = |field| vm.region().vcpu_word(vcpu, mark + field);
-        let words = |field, count| vm.region().vcpu_words(vcpu, mark + field, count);
+        let region = vm.region();
+        let word = |field| region.vcpu_word(vcpu, mark + field);
         // Acquire (in the load) pairs with the vCPU's Release store: the rest is complete.
         let at = word(offset_of!(Mark, at))?;
         if at == 0 {
@@ -108,14 +108,14 @@ impl Counted {
         }
         let side = |hist, longest| {
             Ok::<_, RegionError>(Side {
-                hist: words(hist, BUCKETS)?,
+                hist: region.hist_of_mark(vcpu, mark, hist)?,
                 longest: word(longest)?,
                 since: 0,
             })
         };
         Ok(Some(Self {
             at,
-            counters: words(offset_of!(Mark, counters), Counter::COUNT)?,
+            counters: region.counters_of_mark(vcpu, mark)?,
             writes: side(offset_of!(Mark, waits), offset_of!(Mark, wait_max))?,
             reads: side(
                 offset_of!(Mark, read_waits),
@@ -194,7 +194,7 @@ impl Side {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use abi::hist::bucket_of;
+    use abi::hist::{BUCKETS, bucket_of};
 
     fn side(waits: &[(u64, u64)], longest: u64, since: u64) -> Side {
         let mut hist = vec![0; BUCKETS];

@@ -99,7 +99,7 @@ impl Stuck {
         for vcpu in 0..region.layout().vcpus() {
             match region.state(vcpu)? {
                 VcpuState::Done => ended += 1,
-                _ if machine.is_halted(vcpu) => halted += 1,
+                _ if machine.is_asleep(vcpu) => halted += 1,
                 _ => {}
             }
             violations += region.counters(vcpu)?[Counter::Violations.index()];

@@ -74,7 +74,8 @@ impl Intervals {
         let length = whole(record.measured_s * machine.khz() as f64 * 1e3);
         let whole = (record.vms.iter()).map(|vm| Counter::all().map(|c| vm.whole(c)).collect());
         let absent = absences.ticks_until(u64::MAX);
-        let end = (self.start + length + absent).max(self.last);
+        let end = self.start.saturating_add(length).saturating_add(absent);
+        let end = end.max(self.last);
         // It is over in any case.
         let _ = observer.interval(&self.turn((end, absent), whole.collect(), Vec::new(), machine));
     }

@@ -25,6 +25,7 @@ pub(super) fn start(
     });
     let plan = Plan {
         cpl: scenario.cpl,
+        seccomp: scenario.seccomp,
         simulated: scenario.simulated.as_ref(),
         seed: scenario.seed,
         noise: (scenario.cpus.iter().copied().cycle())
@@ -94,7 +95,7 @@ fn params(scenario: &Scenario, spec: VmSpec, trace_records: usize) -> Params {
         preempt_ns: scenario.preempt.map_or(0, |p| p.ns.into()),
         ..Params::default()
     };
-    match (scenario.torture, scenario.bench) {
+    let params = match (scenario.torture, scenario.bench) {
         (Some(torture), _) => Params {
             workload: Workload::Torture as u64,
             long_hold_ns: whole_ns(torture.long_hold),
@@ -111,10 +112,44 @@ fn params(scenario: &Scenario, spec: VmSpec, trace_records: usize) -> Params {
             ..params
         },
         (None, None) => params,
-    }
+    };
+    #[cfg(test)]
+    let params = hostile::instead_of(params);
+    params
 }
 
 /// A share from 0 to 1 as a multiple of 2^-32.
 fn share_of_2_32(share: f64) -> u64 {
     whole(share.clamp(0.0, 1.0) * 2f64.powi(32))
+}
+
+/// For tests: guests that do harm instead of what the scenario says.
+#[cfg(test)]
+pub(crate) mod hostile {
+    use super::{Params, Workload};
+    use std::cell::Cell;
+
+    thread_local! {
+        static SEED: Cell<Option<u64>> = const { Cell::new(None) };
+    }
+
+    /// Calls `f`, in which this thread starts hostile guests of that seed.
+    pub(crate) fn with_seed<T>(seed: u64, f: impl FnOnce() -> T) -> T {
+        SEED.set(Some(seed));
+        let result = f();
+        SEED.set(None);
+        result
+    }
+
+    pub(super) fn instead_of(params: Params) -> Params {
+        let Some(seed) = SEED.get() else {
+            return params;
+        };
+        Params {
+            workload: Workload::Hostile as u64,
+            iterations: 0,
+            seed,
+            ..params
+        }
+    }
 }

@@ -215,6 +215,8 @@ impl Run<'_> {
                 for vcpu in 0..vm.machine.region().layout().vcpus() {
                     let field = offset_of!(VcpuArea, finished);
                     let finished = vm.machine.region().vcpu_word(vcpu, field)?;
+                    // Nobody has finished in the future, whatever a guest says.
+                    let finished = finished.min(vm.machine.now());
                     end = end.max(if finished == 0 { to[i].at } else { finished });
                 }
             }

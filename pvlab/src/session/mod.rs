@@ -35,6 +35,8 @@ pub use error::{RunError, Stuck};
 
 pub(crate) use absence::Found;
 pub(crate) use control::{unless, with_control};
+#[cfg(test)]
+pub(crate) use launch::hostile;
 pub(crate) use run::{POLL, Run};
 pub(crate) use snapshot::{entries, longest_wait, ns};
 pub(crate) use spinning::spin_times;

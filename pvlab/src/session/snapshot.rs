@@ -250,11 +250,12 @@ fn achieved(
     vcpus: Range<usize>,
     (place, hist): Looked,
 ) -> Result<Option<f64>, RegionError> {
-    let (mut count, mut ticks) = (0, 0);
+    let (mut count, mut ticks) = (0u64, 0u64);
     for vcpu in vcpus.clone() {
         let word = |field| vm.region().vcpu_word(vcpu, place + field);
-        count += word(offset_of!(Sampled, count))?;
-        ticks += word(offset_of!(Sampled, ticks))?;
+        // A guest may have written anything there.
+        count = count.saturating_add(word(offset_of!(Sampled, count))?);
+        ticks = ticks.saturating_add(word(offset_of!(Sampled, ticks))?);
     }
     if count > 0 {
         return Ok(Some(ticks as f64 / count as f64 * 1e6 / vm.khz() as f64));
@@ -286,7 +287,7 @@ pub(super) fn percentile(buckets: &[u64], percent: u64) -> Option<RangeInclusive
     let mut seen = 0;
     let bucket = buckets.iter().position(|n| {
         seen += n;
-        total > 0 && seen * 100 >= total * percent
+        total > 0 && u128::from(seen) * 100 >= u128::from(total) * u128::from(percent)
     });
     bucket.map(bucket_values)
 }

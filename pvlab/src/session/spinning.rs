@@ -38,20 +38,21 @@ fn halt(scenario: &Scenario) -> Result<Duration, RunError> {
         let ns = costs.exit_ns + costs.entry_ns + costs.kick_ns + costs.wake_ns + costs.switch_ns;
         return Ok(Duration::from_secs_f64(ns / 1e9));
     }
-    static MEASURED: Mutex<BTreeMap<(&str, [usize; 2]), Duration>> = Mutex::new(BTreeMap::new());
+    type Key = (&'static str, bool, [usize; 2]);
+    static MEASURED: Mutex<BTreeMap<Key, Duration>> = Mutex::new(BTreeMap::new());
     let cpus = [0, 1].map(|i| scenario.cpus[i % scenario.cpus.len()]);
-    let key = (scenario.machine.name(), cpus);
+    let key = (scenario.machine.name(), scenario.seccomp, cpus);
     let measured = MEASURED.lock();
     let mut measured = measured.unwrap_or_else(std::sync::PoisonError::into_inner);
     if let Some(&halt) = measured.get(&key) {
         return Ok(halt);
     }
-    let halt = measure(scenario.machine, cpus)?;
+    let halt = measure((scenario.machine, scenario.seccomp), cpus)?;
     measured.insert(key, halt);
     Ok(halt)
 }
 
-fn measure(machine: MachineKind, cpus: [usize; 2]) -> Result<Duration, RunError> {
+fn measure(machine: (MachineKind, bool), cpus: [usize; 2]) -> Result<Duration, RunError> {
     let costs = costs(machine, cpus).map_err(|error| match error {
         CostError::Run(error) => error,
         CostError::Interrupted => RunError::Interrupted,

@@ -39,6 +39,10 @@ fn one(
     let counts = region.task_phase(task)? == phase::MEASURE;
     let word = |field| region.task_word(task, field);
     let figure = |field| if counts { word(field) } else { Ok(0) };
+    let count = |field| match counts {
+        true => region.task_count(task, field),
+        false => Ok(0),
+    };
     let (waiting, for_reading) = match word(offset_of!(TaskArea, wait_since))? {
         0 => (0, false),
         since => (machine.now().saturating_sub(since), since & 1 != 0),
@@ -50,8 +54,8 @@ fn one(
     let finished = figure(offset_of!(TaskArea, finished))?;
     Ok(ThreadRecord {
         vcpu,
-        reads: figure(offset_of!(TaskArea, reads))?,
-        writes: figure(offset_of!(TaskArea, writes))?,
+        reads: count(offset_of!(TaskArea, reads))?,
+        writes: count(offset_of!(TaskArea, writes))?,
         read_wait_max_ns: longest(offset_of!(TaskArea, read_wait_max), for_reading)?,
         write_wait_max_ns: longest(offset_of!(TaskArea, write_wait_max), !for_reading)?,
         finished_s: (finished > 0).then(|| seconds(finished.saturating_sub(from), machine)),

@@ -19,6 +19,11 @@ pub const DEFAULT_RECORDS: usize = 1 << 18;
 /// better, as long as rings do not run full.
 pub(crate) const COLLECT_EVERY: Duration = Duration::from_millis(40);
 
+/// How long the others' events are held back for one that a vCPU has put aside, beside the time that it may be
+/// held off its CPU on purpose. It comes late then, which is counted; a guest that never brings it does not make
+/// merging need more memory than that.
+const ASIDE_PATIENCE: Duration = Duration::from_secs(10);
+
 /// Why a trace could not be collected.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "their messages say what they are")]
@@ -28,9 +33,19 @@ pub enum CollectError {
     #[error("cannot keep the trace in a temporary file: {}; make room in {}, or set TMPDIR",
         .0, std::env::temp_dir().display())]
     Spool(#[from] io::Error),
-    #[error("cannot take the trace from the guest: {}; if there is no room in {}, set TMPDIR",
-        .0, std::env::temp_dir().display())]
+    #[error("cannot take the trace from the guest: {}{}", .0, no_room(.0))]
     Region(#[from] RegionError),
+}
+
+/// What helps if there was no room for what was taken from a guest.
+fn no_room(error: &RegionError) -> String {
+    match error {
+        RegionError::Access(_) => {
+            let place = std::env::temp_dir();
+            format!("; if there is no room in {}, set TMPDIR", place.display())
+        }
+        _ => String::new(),
+    }
 }
 
 /// Collects a trace.
@@ -53,6 +68,8 @@ pub struct Collector {
 pub(super) struct Traced {
     pub(super) tsc_offset: u64,
     switches: Vec<Option<Box<dyn Switches>>>,
+    /// Records taken from the ring of each vCPU.
+    taken: Vec<u64>,
     pub(super) dropped: u64,
 }
 
@@ -62,6 +79,7 @@ impl Traced {
         Self {
             tsc_offset,
             switches: Vec::new(),
+            taken: Vec::new(),
             dropped: 0,
         }
     }
@@ -90,6 +108,41 @@ impl Collector {
             longest_injection_ns: 0,
             no_switches: None,
         })
+    }
+
+    /// A trace of two VMs, of a second from tick 1,000,000 on at 1 GHz, that consists of `words`: chunks, each begun
+    /// by a word that says what is in it, whose it is and how long it is. For `fuzz/`.
+    ///
+    /// # Errors
+    /// As [`Self::new`], or if it cannot be kept.
+    pub(crate) fn of_words(mut words: &[u64]) -> Result<Self, CollectError> {
+        const SOURCES: [Source; 4] = [Source::Guest, Source::Host, Source::Switches, Source::Cut];
+        let mut collector = Self::new(16, [])?;
+        for second in 0..2 {
+            collector
+                .pairs
+                .add((second * 1_000_000_000, second * 1_000_000_000));
+        }
+        (collector.began, collector.ended) = (1_000_000, 1_001_000_000);
+        let traced = |tsc_offset| Traced {
+            tsc_offset,
+            switches: Vec::new(),
+            taken: Vec::new(),
+            dropped: 0,
+        };
+        collector.vms = [0, 1 << 63].map(traced).into();
+        while let [head, rest @ ..] = words {
+            let [source, vm, vcpu, length, ..] = head.to_le_bytes();
+            let chunk;
+            (chunk, words) = rest.split_at(usize::from(length).min(rest.len()));
+            let place = Place {
+                vm: vm.into(),
+                vcpu: vcpu.into(),
+            };
+            let source = SOURCES[usize::from(source) % SOURCES.len()];
+            collector.spool.append_words(source, place, chunk)?;
+        }
+        Ok(collector)
     }
 
     /// Size of the vCPUs' rings, in records.
@@ -131,6 +184,7 @@ impl Collector {
             self.vms.push(Traced {
                 switches: switches.collect(),
                 tsc_offset: vm.tsc_offset(),
+                taken: vec![0; vm.region().layout().vcpus()],
                 dropped: 0,
             });
         }
@@ -155,18 +209,24 @@ impl Collector {
 
     pub(crate) fn collect(&mut self, vms: &[&dyn RunningVm]) -> Result<(), CollectError> {
         let mut cut = now(vms);
+        let patience = ASIDE_PATIENCE + Duration::from_nanos(self.longest_injection_ns);
+        let khz = vms.first().map_or(0, |vm| vm.khz());
+        let patience = patience.as_nanos() * u128::from(khz) / 1_000_000;
+        let earliest = cut.saturating_sub(u64::try_from(patience).unwrap_or(u64::MAX));
         self.pair(vms);
         for (traced, vm) in self.vms.iter().zip(vms) {
             for vcpu in 0..vm.region().layout().vcpus() {
                 // What a vCPU has put aside comes when it goes on, which may be a long time from now.
                 if let Some(ticks) = vm.region().trace_aside(vcpu)? {
-                    cut = cut.min(ticks.wrapping_sub(traced.tsc_offset));
+                    let ticks = ticks.wrapping_sub(traced.tsc_offset);
+                    cut = cut.min(ticks.max(earliest));
                 }
             }
         }
         for (number, vm) in (0u16..).zip(vms) {
             let traced = &mut self.vms[usize::from(number)];
-            for (vcpu, recorder) in (0u16..).zip(&mut traced.switches) {
+            let vcpus = traced.switches.iter_mut().zip(&mut traced.taken);
+            for (vcpu, (recorder, taken)) in (0u16..).zip(vcpus) {
                 let place = Place { vm: number, vcpu };
                 let mut words = Vec::new();
                 if let Some(recorder) = recorder {
@@ -181,8 +241,9 @@ impl Collector {
                 }
                 self.spool.append_words(Source::Host, place, &words)?;
                 self.spool.append(Source::Guest, place, |file| {
-                    let drained = vm.region().drain_trace(usize::from(vcpu), file);
-                    drained.map(|_| ()).map_err(CollectError::from)
+                    vm.region()
+                        .drain_trace(usize::from(vcpu), taken, file)
+                        .map_err(CollectError::from)
                 })?;
             }
         }

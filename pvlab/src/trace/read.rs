@@ -62,6 +62,17 @@ pub fn read(path: &Path, on_event: impl FnMut(&Header, &Event)) -> Result<Summar
     summary.map_err(|fault| fault.of(path.display().to_string()))
 }
 
+/// Reads a trace that is in memory, as [`read`] does a file.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn read_bytes(
+    mut bytes: &[u8],
+    on_event: impl FnMut(&Header, &Event),
+) -> Result<Summary, ReadError> {
+    read_from(&mut bytes, on_event).map_err(|fault| fault.of("it".to_owned()))
+}
+
 fn read_from(
     input: &mut impl BufRead,
     on_event: impl FnMut(&Header, &Event),

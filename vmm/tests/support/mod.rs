@@ -28,6 +28,7 @@ pub(crate) fn start(params: Params, vcpus: usize) -> (Vm, UnboundedReceiver<Noti
     let config = Config {
         params,
         cpl: Cpl::Cpl3,
+        seccomp: true,
         affinity: vec![vec![0, 1]; vcpus],
     };
     Vm::start(&config).unwrap()

@@ -158,7 +158,7 @@ fn measure_halts(
     machine: MachineKind,
     cpus: [usize; 2],
 ) -> Result<(), CalibrateError> {
-    let costs = costs(machine, cpus)?;
+    let costs = costs((machine, true), cpus)?;
     let clock = spec.costs.clock_ns;
     let rest = spec.costs.idle_exit_ns + spec.costs.switch_ns + clock;
     // Without what is in it that is not its own.

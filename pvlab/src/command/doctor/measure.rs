@@ -28,16 +28,17 @@ pub(crate) fn kvm(machine: MachineKind, host: &Host) -> Result<KvmFindings, Cost
         ..Params::default()
     };
     let (mut steal_time, mut preempted_reported) = (false, false);
-    let (tsc_khz, statistics) = throw_away(machine, params, &[cpu; 2], Some(FIGHT), |vm| {
-        for vcpu in 0..2 {
-            if let Some((ns, preempted)) = vm.region().steal(vcpu)? {
-                steal_time |= ns > 0;
-                preempted_reported |= preempted;
+    let (tsc_khz, statistics) =
+        throw_away((machine, true), params, &[cpu; 2], Some(FIGHT), |vm| {
+            for vcpu in 0..2 {
+                if let Some((ns, preempted)) = vm.region().steal(vcpu)? {
+                    steal_time |= ns > 0;
+                    preempted_reported |= preempted;
+                }
             }
-        }
-        let statistics = vm.kvm_stats(0).is_some_and(|stats| !stats.is_empty());
-        Ok((vm.khz(), statistics))
-    })?;
+            let statistics = vm.kvm_stats(0).is_some_and(|stats| !stats.is_empty());
+            Ok((vm.khz(), statistics))
+        })?;
     let loop_ticks = |cpl| vmm::cpl::ticks_per_turn(cpl).map_err(MachineError::from);
     Ok(KvmFindings {
         max_vcpus: vmm::max_vcpus().map_err(MachineError::from)?,
@@ -48,6 +49,6 @@ pub(crate) fn kvm(machine: MachineKind, host: &Host) -> Result<KvmFindings, Cost
         steal_time,
         preempted_reported,
         statistics,
-        task_switch: of_tasks(machine, [cpu; 2], 2)?.1,
+        task_switch: of_tasks((machine, true), [cpu; 2], 2)?.1,
     })
 }

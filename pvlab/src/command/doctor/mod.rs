@@ -63,7 +63,7 @@ fn examine() -> Result<Findings, CostError> {
     let mut found = Vec::new();
     for machine in MachineKind::of_the_host().filter(|m| kvm.is_some() || !m.facts().kvm) {
         for cpus in measure::placements(&host) {
-            found.push(costs(machine, cpus)?);
+            found.push(costs((machine, true), cpus)?);
         }
     }
     let recorder = SwitchRecorder::start(rustix::thread::gettid());

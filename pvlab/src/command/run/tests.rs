@@ -93,6 +93,10 @@ fn contradictions_are_usage_errors_with_a_way_out() {
         ("--vcpus 4097", "at most 4096"),
         ("--vcpus 16384 --machine threads", "at most 16383"),
         ("--machine threads --cpl 3", "leave it out"),
+        (
+            "--machine threads --no-seccomp",
+            "--no-seccomp applies only to KVM",
+        ),
         ("--watchdog 1ms --critical 2ms", "--watchdog 1ms is shorter"),
     ] {
         let options = match options == two_vms {

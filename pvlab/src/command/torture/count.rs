@@ -86,10 +86,9 @@ pub(crate) fn exclusive(scenario: &Scenario, counts: &[Count]) -> u64 {
 }
 
 pub(crate) fn acquisitions(vm: &dyn RunningVm) -> Result<Vec<u64>, RegionError> {
-    let field = offset_of!(VcpuArea, counters) + 8 * Counter::Acquisitions.index();
-    let vcpus = 0..vm.region().layout().vcpus();
-    vcpus
-        .map(|vcpu| vm.region().vcpu_word(vcpu, field))
+    let region = vm.region();
+    (0..region.layout().vcpus())
+        .map(|vcpu| region.acquisitions_of(vcpu))
         .collect()
 }
 

@@ -99,7 +99,8 @@ impl Watch {
             return;
         }
         let waited = waited.saturating_sub(spell.paused);
-        let others = others - spell.others_before;
+        // A guest that has overwritten its counters may show fewer than before.
+        let others = others.saturating_sub(spell.others_before);
         let long = waited >= STARVED_AFTER || (last && own == 0);
         if long && starves(0, others, (vcpus - 1).max(1)) {
             let now = Starved {
@@ -139,7 +140,7 @@ impl Watch {
         }
         let (mut all_halted, mut in_lock) = (true, false);
         for (vcpu, state) in states(&**machine)?.into_iter().enumerate() {
-            all_halted &= state == VcpuState::Done || machine.is_halted(vcpu);
+            all_halted = all_halted && (state == VcpuState::Done || machine.is_asleep(vcpu));
             in_lock |= state == VcpuState::Working;
         }
         let since = self.all_halted.unwrap_or_else(Instant::now);

@@ -187,7 +187,7 @@ fn header(context: &Context, scenario: &Scenario) -> Header {
 }
 
 /// An accountant for what that header is of.
-fn accountant(header: &Header) -> Accountant {
+pub(crate) fn accountant(header: &Header) -> Accountant {
     let vms = header.vms.iter().map(|vm| VmSetup {
         // The account needs the lock for its name only; one that this version does not know is kept
         // as one without an order.

@@ -41,7 +41,7 @@ impl Pages {
 
     /// Adds an event, whose payload is whole words, at most 28.
     pub(super) fn event(&mut self, at: u64, payload: &[u8]) -> io::Result<()> {
-        debug_assert!(payload.len() % 4 == 0 && payload.len() <= 28 * 4);
+        debug_assert!(payload.len().is_multiple_of(4) && payload.len() <= 28 * 4);
         // Room for a time beside it.
         if self.page.len() + 8 + 4 + payload.len() > PAGE {
             self.turn()?;
@@ -62,6 +62,7 @@ impl Pages {
             self.page.extend(high.to_le_bytes());
             since = 0;
         }
+        #[expect(clippy::cast_possible_truncation, reason = "28 at most")]
         let words = (payload.len() / 4) as u32;
         self.page.extend((words | since << 5).to_le_bytes());
         self.page.extend(payload);
