@@ -143,6 +143,13 @@ pub mod preempt {
 }
 
 impl Params {
+    /// Whether the lock has waiters that ask for a barrier on every vCPU, for which the machine must be prepared.
+    pub fn needs_barriers(&self) -> bool {
+        let id = u32::try_from(self.lock_kind).ok();
+        let kind = id.and_then(pvlock::LockKind::from_id);
+        kind.is_some_and(|kind| kind.traits().barriers)
+    }
+
     /// Length of the critical section, ps.
     pub const fn critical(&self) -> u64 {
         self.critical_ns

@@ -3,25 +3,19 @@
 //! mode orders its accesses.
 
 use crate::HostError;
-use pvlock::LockKind;
+use abi::Params;
 use rustix::thread::{MembarrierCommand, membarrier, membarrier_query};
 
-/// Says that this process will ask for barriers, if the lock of that number has waiters that do: before any of
-/// them. It makes switches between processes a little dearer.
+/// Says that this process will ask for barriers, if the lock has waiters that do: before any of them. It makes
+/// switches between processes a little dearer.
 ///
 /// # Errors
 /// If the kernel refuses.
-pub fn prepare_for(lock_kind: u64) -> Result<(), HostError> {
-    if is_needed(lock_kind) {
+pub fn prepare_for(params: &Params) -> Result<(), HostError> {
+    if params.needs_barriers() {
         register()?;
     }
     Ok(())
-}
-
-/// Whether the lock of that number has waiters that ask for barriers.
-pub fn is_needed(lock_kind: u64) -> bool {
-    let kind = u32::try_from(lock_kind).ok().and_then(LockKind::from_id);
-    kind.is_some_and(|kind| kind.traits().barriers)
 }
 
 fn register() -> Result<(), HostError> {

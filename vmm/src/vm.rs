@@ -130,7 +130,7 @@ impl Vm {
         let count = config.affinity.len();
         check_host(count)?;
         let mut params = config.params;
-        membarrier::prepare_for(params.lock_kind)?;
+        membarrier::prepare_for(&params)?;
         params.vcpus = count as u64;
         let huge = [params.locks, params.tasks, params.trace_records];
         if huge.iter().any(|&n| n > MOST_PARTS) {
@@ -203,7 +203,7 @@ impl Vm {
                 region: this.region.clone(),
                 notices: notices.clone(),
                 filter,
-                barriers: membarrier::is_needed(params.lock_kind),
+                barriers: params.needs_barriers(),
             };
             this.start_vcpu(vcpu, &config.affinity[number])?;
         }

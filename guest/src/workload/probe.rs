@@ -9,7 +9,6 @@ use crate::machine::area;
 use crate::{Machine, work};
 use abi::{Counter, VcpuArea, phase};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use pvlock::LockKind;
 
 /// vCPU 0: ticks in a kick of a vCPU that is not halted.
 pub const HIST_KICK_RUNNING: usize = 0;
@@ -72,20 +71,13 @@ fn kick_others<M: Machine>(vcpu: &VcpuArea, settle: u64) {
             seen == now || current_phase(vcpu) == phase::STOP
         });
     }
-    if barriers(vcpu) {
+    if vcpu.header().params.needs_barriers() {
         for _ in 0..TRIALS {
             timed(HIST_BARRIER, &|| M::heavy_barrier());
         }
     }
     // Nothing but the word itself is read by the one that waits for it.
     vcpu.kicked_at.store(NO_MORE, Relaxed);
-}
-
-/// Whether the machine has been prepared for barriers.
-fn barriers(vcpu: &VcpuArea) -> bool {
-    let id = u32::try_from(vcpu.header().params.lock_kind).ok();
-    let kind = id.and_then(LockKind::from_id);
-    kind.is_some_and(|kind| kind.traits().barriers)
 }
 
 fn be_kicked<M: Machine>(vcpu: &VcpuArea) {
@@ -109,7 +101,7 @@ fn be_kicked<M: Machine>(vcpu: &VcpuArea) {
         vcpu.kick_seen.store(seen, Release);
         vcpu.count(Counter::Acquisitions, 1);
     }
-    if barriers(vcpu) {
+    if vcpu.header().params.needs_barriers() {
         M::spin_until(word, Relaxed, |stamp| {
             stamp == NO_MORE || current_phase(vcpu) == phase::STOP
         });

@@ -221,7 +221,7 @@ pub(super) fn start(plan: &Plan<'_>) -> Result<Vec<Started>, MachineError> {
 fn start_vm(mut params: Params, affinity: &[Vec<usize>]) -> Result<Started, HostError> {
     params.vcpus = affinity.len() as u64;
     params.tsc_khz = clock::khz();
-    membarrier::prepare_for(params.lock_kind)?;
+    membarrier::prepare_for(&params)?;
     let region = Region::in_process(&params)?;
     let (notices, receiver) = mpsc::unbounded_channel();
     let mut vm = Crew {

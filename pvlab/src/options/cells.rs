@@ -6,16 +6,13 @@ use super::error::CliError;
 use super::exit::watch;
 use super::machine::{JobsArgs, jobs};
 use super::output::{ReportArgs, Target};
+use super::pool::in_order;
 use super::progress::{Progress, Watcher};
 use crate::record::Record;
 use crate::scenario::{MachineKind, Scenario};
 use crate::session::{self, Observer, RunError};
 use clap::Args;
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc;
-use std::thread::Builder;
 use std::time::Duration;
 
 /// Options of every command that runs what the user likes many times.
@@ -54,47 +51,14 @@ pub(crate) fn run_all(
     progress: &mut Progress,
     mut each: impl FnMut(usize, Result<Record, RunError>) -> ControlFlow<()>,
 ) {
-    let (next, over) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let (sender, results) = mpsc::channel();
-    let work = |sender: mpsc::Sender<_>| {
-        while !over.load(Ordering::Relaxed) {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(cell) = cells.get(number) else {
-                return;
-            };
-            // Nobody listens any more if it is over.
-            let _ = sender.send((number, run(cell, &mut Silent)));
-        }
-    };
-    std::thread::scope(|scope| {
-        let jobs = jobs.min(cells.len());
-        let mut started = 0;
-        for _ in (0..jobs).filter(|_| jobs > 1) {
-            let (sender, work) = (sender.clone(), &work);
-            let thread = Builder::new().spawn_scoped(scope, move || work(sender));
-            started += usize::from(thread.is_ok());
-        }
-        drop(sender);
-        let mut early = BTreeMap::new();
-        for (number, cell) in cells.iter().enumerate() {
-            progress.begin(cell.name.clone());
-            let result = if started == 0 {
-                run(cell, &mut Watcher::new(progress))
-            } else {
-                // The threads send until all cells are done.
-                loop {
-                    if let Some(result) = early.remove(&number) {
-                        break result;
-                    }
-                    early.extend(results.recv());
-                }
-            };
-            if each(number, result).is_break() {
-                over.store(true, Ordering::Relaxed);
-                return;
-            }
-            progress.end();
-        }
+    let silent = |number: usize| run(&cells[number], &mut Silent);
+    in_order(cells.len(), jobs, silent, |number, made| {
+        let cell = &cells[number];
+        progress.begin(cell.name.clone());
+        let result = made().unwrap_or_else(|| run(cell, &mut Watcher::new(progress)));
+        each(number, result)?;
+        progress.end();
+        ControlFlow::Continue(())
     });
 }
 

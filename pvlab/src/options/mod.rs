@@ -13,6 +13,7 @@ pub(crate) mod machine;
 pub(crate) mod numbers;
 pub(crate) mod offer;
 pub(crate) mod output;
+pub(crate) mod pool;
 pub(crate) mod preempt;
 pub(crate) mod progress;
 pub(crate) mod schedule;

@@ -10,7 +10,7 @@ use super::compare::result::Comparison;
 use crate::host::Host;
 use crate::options::{
     Cell, CellArgs, CliError, DONE, Guests, LockArg, NumberUsage, cells, each, interrupted,
-    nonzero_duration, rounds, usage, whole,
+    nonzero_duration, rounds, whole,
 };
 use crate::record::{Ended, Record};
 use crate::report::Report;
@@ -67,17 +67,6 @@ fn overcommit(text: &str) -> Result<usize, NumberUsage> {
     }
 }
 
-/// What is wrong with how `pvlab advise` was called.
-#[derive(Debug, thiserror::Error)]
-enum AdviseUsage {
-    #[error(
-        "paravirtual locks need a heavy barrier for one of the four locks, and this kernel has no membarrier(2): there is no advice here"
-    )]
-    NoBarrier,
-}
-
-usage!(AdviseUsage);
-
 /// Measures, and says what follows.
 pub(crate) fn advise(args: &AdviseArgs) -> Result<u8, CliError> {
     let mut levels = args.overcommit.clone();
@@ -94,9 +83,6 @@ pub(crate) fn advise(args: &AdviseArgs) -> Result<u8, CliError> {
     // How many CPUs there are is known once the options are understood.
     let cpus = request(None)?.scenario.cpus.len();
     let asked = request(levels.iter().max().map(|level| level * cpus))?;
-    if !asked.scenario.machine.is_simulated() && !::host::membarrier::is_offered() {
-        return Err(AdviseUsage::NoBarrier.into());
-    }
     let (jobs, target) = args.cells.start(asked.scenario.machine)?;
     let places: Vec<Place> = (levels.iter())
         .flat_map(|&overcommit| {

@@ -4,7 +4,6 @@ mod claims;
 mod closeness;
 mod notes;
 mod plan;
-mod pool;
 mod published;
 pub(crate) mod report;
 mod result;
@@ -17,6 +16,7 @@ use crate::options::exit::{DONE, interrupted, watch};
 use crate::options::machine::{JobsArgs, jobs};
 use crate::options::numbers::rounds;
 use crate::options::output::{ReportArgs, Target};
+use crate::options::pool::in_order;
 use crate::options::progress::Progress;
 use crate::report::Report as _;
 use crate::scenario::Simulated;
@@ -144,7 +144,7 @@ fn run_all(
         let (_, trial, seed) = &runs[number];
         trial.run(*seed)
     };
-    pool::in_order(runs.len(), jobs, run, |number, result| {
+    in_order(runs.len(), jobs, run, |number, made| {
         let (table, trial, seed) = &runs[number];
         progress.begin(format!(
             "{} {}, seed {}",
@@ -152,7 +152,7 @@ fn run_all(
             trial.name,
             seed + 1
         ));
-        end = match result {
+        end = match made().unwrap_or_else(|| run(number)) {
             Ok(Some(figures)) => {
                 found[*table].push(figures);
                 progress.end();

@@ -78,15 +78,6 @@ impl<W: LockWord> Subject for Any<W> {
         // SAFETY: see lock(); programs release what they have taken.
         unsafe { (self.operations.unlock)(self.at()) };
     }
-    fn read(&self) {
-        panic!("no read side")
-    }
-    fn try_read(&self) -> bool {
-        panic!("no read side")
-    }
-    fn read_unlock(&self) {
-        panic!("no read side")
-    }
     fn is_locked(&self) -> bool {
         // SAFETY: see lock().
         unsafe { (self.operations.is_locked)(self.at()) }

@@ -8,9 +8,15 @@ pub(super) trait Subject: 'static {
     fn lock(&self);
     fn try_lock(&self) -> bool;
     fn unlock(&self);
-    fn read(&self);
-    fn try_read(&self) -> bool;
-    fn read_unlock(&self);
+    fn read(&self) {
+        panic!("no read side")
+    }
+    fn try_read(&self) -> bool {
+        panic!("no read side")
+    }
+    fn read_unlock(&self) {
+        panic!("no read side")
+    }
     fn is_locked(&self) -> bool;
 }
 
@@ -30,15 +36,6 @@ impl<L: RawLock> Subject for Exclusive<L> {
     }
     fn unlock(&self) {
         self.0.unlock();
-    }
-    fn read(&self) {
-        panic!("no read side")
-    }
-    fn try_read(&self) -> bool {
-        panic!("no read side")
-    }
-    fn read_unlock(&self) {
-        panic!("no read side")
     }
     fn is_locked(&self) -> bool {
         self.0.is_locked()

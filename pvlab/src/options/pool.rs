@@ -1,19 +1,20 @@
 //! Many runs side by side, whose results come in their order.
 
-use crate::session::RunError;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread::Builder;
 
-/// Makes `count` runs, at most `jobs` at the same time, and hands what came out to `each`, in their order, until
-/// it breaks; runs that are being made by then are made to their end.
+/// Makes `count` runs, at most `jobs` at the same time (or as many as there can be threads), and calls `each` for
+/// them, in their order, until it breaks; runs that are being made by then are made to their end.
+///
+/// What `each` is given waits for what came out. It yields `None` if no thread makes runs: then `each` is to.
 pub(crate) fn in_order<R: Send>(
     count: usize,
     jobs: usize,
-    run: impl Fn(usize) -> Result<R, RunError> + Sync,
-    mut each: impl FnMut(usize, Result<R, RunError>) -> ControlFlow<()>,
+    run: impl Fn(usize) -> R + Sync,
+    mut each: impl FnMut(usize, &mut dyn FnMut() -> Option<R>) -> ControlFlow<()>,
 ) {
     // Relaxed: a counter, and a flag that says all there is to say.
     let (next, over) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -32,27 +33,20 @@ pub(crate) fn in_order<R: Send>(
         let mut started = 0;
         for _ in (0..jobs.min(count)).filter(|_| jobs > 1) {
             let (sender, work) = (sender.clone(), &work);
-            started += usize::from(
-                Builder::new()
-                    .spawn_scoped(scope, move || work(sender))
-                    .is_ok(),
-            );
+            let thread = Builder::new().spawn_scoped(scope, move || work(sender));
+            started += usize::from(thread.is_ok());
         }
         drop(sender);
         let mut early = BTreeMap::new();
         for number in 0..count {
-            let result = if started == 0 {
-                run(number)
-            } else {
+            let mut made = || {
                 // The threads send until all runs are made.
-                loop {
-                    if let Some(result) = early.remove(&number) {
-                        break result;
-                    }
+                while started > 0 && !early.contains_key(&number) {
                     early.extend(results.recv());
                 }
+                early.remove(&number)
             };
-            if each(number, result).is_break() {
+            if each(number, &mut made).is_break() {
                 over.store(true, Ordering::Relaxed);
                 return;
             }
@@ -71,9 +65,11 @@ mod tests {
             in_order(
                 20,
                 jobs,
-                |n| Ok(n * n),
-                |n, result| {
-                    seen.push((n, result.unwrap()));
+                |n| n * n,
+                |n, made| {
+                    let result = made();
+                    assert_eq!(result.is_some(), jobs > 1, "the caller makes them alone");
+                    seen.push((n, result.unwrap_or(n * n)));
                     if n == 12 {
                         ControlFlow::Break(())
                     } else {
